@@ -41,6 +41,7 @@ ARGUMENTS = {
     "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
+    "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "packed.Softmax": ("matrix", "matrix"),
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
@@ -138,13 +139,14 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     if not dtype:
         return None
     names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "int64": "Int64"}
+    names["uint8"] = "Uint8"
     element = getattr(cutlass, names[dtype])
     itemsize = element.width // 8
     config, align = build.config, itemsize
     if isinstance(config, StripConfig):
         align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else config.vector))
     elif what == "workspace" or (config.aligned and what != "rows"):
-        align = VECTOR_BYTES
+        align = VECTOR_BYTES if itemsize > 1 else config.vector
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:
         is_dense = what == "matrix" and isinstance(config, PackedTileConfig)

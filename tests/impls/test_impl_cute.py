@@ -13,7 +13,7 @@ from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, losses, norms, softmax  # noqa: E402
+from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, losses, masks, norms, softmax  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
@@ -28,11 +28,17 @@ SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place")
 PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
+MASKS = {
+    "masked_softmax": (("scale", 0.125),),
+    "biased_softmax": (("scale", 0.125),),
+}
 
 
 def entry(operator):
     if operator in LOSSES:
         return losses.cute_losses
+    if operator in MASKS:
+        return masks.cute_masks
     return norms.cute_norm if operator in NORMS else softmax.cute_softmax
 
 
@@ -42,6 +48,7 @@ def test_what_the_family_declares():
         *(("cute_softmax", operator) for operator in SOFTMAX),
         *(("cute_norm", operator) for operator in NORMS),
         *(("cute_losses", operator) for operator in LOSSES),
+        *(("cute_masks", operator) for operator in MASKS),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
     assert all(v.has_cubins for v in variants)
@@ -66,6 +73,7 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 10**8), "float32", operator="softmax_backward"), "no layout"),
         (case((4, 8), "float32", "float16", "cross_entropy_backward"), "float32 to float16"),
         (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
+        (case((4, 10**8), "float32", operator="masked_softmax", params=MASKS["masked_softmax"]), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
     ],
 )
@@ -177,6 +185,19 @@ def test_losses_hand_over_rows_of_any_rank(kernel, operator, step, aligned):
     assert [t.data_ptr() for t in outputs] == [t.data_ptr() for t in tensors[2:] if t is not None and t is not row]
 
 
+@pytest.mark.parametrize("operator", MASKS)
+@pytest.mark.parametrize(("steps", "aligned"), [((1024, 1032), True), ((1025, 1024), False), ((1024, 1028), False)])
+def test_masks_hand_over_rows_of_any_rank(kernel, operator, steps, aligned):
+    kinds = (torch.float16, torch.bool if operator == "masked_softmax" else torch.float16)
+    x, mask = (torch.zeros(2, 3, n, dtype=kind)[..., :1024] for n, kind in zip(steps, kinds, strict=True))
+    y = masks.cute_masks(case((2, 3, 1024), operator=operator, params=MASKS[operator]))(x, mask)
+    (tensors,), build = kernel[1], kernel[0][-1]
+    assert build.config.aligned == aligned
+    assert [(str(t.dtype)[6:], t.shape) for t in tensors] == [(kind, size) for _, size, kind in build.arguments(rows=6)]
+    assert [t.data_ptr() for t in tensors] == [t.data_ptr() for t in (x, mask, y)]
+    assert y.shape == x.shape
+
+
 def test_few_rows_of_a_loss_have_more_ctas():
     asked = (case((n, 65536), operator="cross_entropy_both", params=PARAMS) for n in (4096, 8))
     many, few = (losses.of_case(each, _plans.HOPPER, True) for each in asked)
@@ -213,6 +234,7 @@ def resources():
         case((4096, 4095), "bfloat16", operator="add_layernorm"),
         *(case((4096, n), operator=name, params=PARAMS) for name in LOSSES for n in (1001, 50257, 128256)),
         *(case((4096, n), "float32", operator=name, params=PARAMS) for name in LOSSES for n in (50257, 262144)),
+        *(case((4096, n), operator=name, params=p) for name, p in MASKS.items() for n in (577, 8192, 50257)),
     ],
 )
 def test_entries_compile_without_spills(resources, asked):

@@ -93,6 +93,7 @@ def test_our_best_and_the_libraries_are_no_rungs():
         "cute_softmax",
         "cute_norm",
         "cute_losses",
+        "cute_masks",
         "cuda_cooperative",
         "attention_fused",
         "triton_best",

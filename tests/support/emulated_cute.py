@@ -243,7 +243,7 @@ class ColumnLoader(Loader):
 
 class Storer:
     def __init__(self, context, matrix):
-        self.columns, self.matrix = context.columns, matrix
+        self.columns, self.matrix, self.dtype = context.columns, matrix, matrix.element_type
 
     def store(self, turn, values):
         column = self.columns[turn]

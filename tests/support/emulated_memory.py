@@ -6,6 +6,8 @@ import numpy as np
 
 
 class Dtype:
+    inf = math.inf
+
     def __init__(self, name, width):
         self.name, self.width = name, width
 
@@ -13,6 +15,8 @@ class Dtype:
         """Rounded to a dtype of floats; integers are Python's."""
         if self.name == "bool":
             return bool(value)
+        if self.name == "uint8":  # NaN where nothing was written
+            return np.float32(value)
         if self.name == "bfloat16":
             bits = np.float32(value).view(np.uint32)
             return np.uint32((int(bits) + 0x7FFF + (int(bits) >> 16 & 1)) & 0xFFFF0000).view(np.float32)
@@ -20,10 +24,11 @@ class Dtype:
 
 
 DTYPES = {
-    name: Dtype(name, width) for name, width in zip(("float32", "float16", "bfloat16"), (32, 16, 16), strict=True)
+    name: Dtype(name, width)
+    for name, width in (("float32", 32), ("float16", 16), ("bfloat16", 16), ("uint8", 8), ("int64", 64))
 }
 BOOLEAN = Dtype("bool", 8)
-INT32, INT64 = Dtype("int32", 32), Dtype("int64", 64)
+INT32, INT64 = Dtype("int32", 32), DTYPES["int64"]
 
 
 BASE = 2**20

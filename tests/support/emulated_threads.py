@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from support.emulated_cute import PACKAGE, Cutlass, standing_in
+from support.emulated_cute import PACKAGE, Cutlass, exp2, rcp_approx, standing_in
 from support.emulated_memory import (
     BOOLEAN,
     DTYPES,
@@ -67,7 +67,8 @@ class Cluster:
     def _thread(self, kernel, rank, number):
         here.cluster, here.rank, here.thread, here.groups, here.group, here.taken = self, rank, number, [], [], 0
         try:
-            kernel()
+            with np.errstate(all="ignore"):
+                kernel()
         except BaseException as error:
             self.errors.append(error)
             for barrier in (*self.barriers, *self.warps.values()):
@@ -195,8 +196,14 @@ def _arch():
         ),
         griddepcontrol_launch_dependents=lambda: None,
         griddepcontrol_wait=lambda: None,
-        fmax=max,
+        fmax=lambda a, b, nan=False: most(a, b),
+        rcp_approx=lambda x: np.float32(rcp_approx(x)),
     )
+
+
+def most(a, b):
+    """NaN if one is."""
+    return np.float32(np.maximum(a, b))
 
 
 def assume(x, divby):
@@ -235,8 +242,11 @@ def family():
         make_copy_atom=lambda _, dtype, num_bits_per_copy=0, **__: SimpleNamespace(
             value_type=dtype, bits=num_bits_per_copy
         ),
-        math=SimpleNamespace(rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x)))),
-        ReductionOp=SimpleNamespace(MAX=max, ADD=lambda a, b: a + b),
+        math=SimpleNamespace(
+            rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x))),
+            exp2=lambda x, **how: np.float32(exp2(x, **how)),
+        ),
+        ReductionOp=SimpleNamespace(MAX=most, ADD=lambda a, b: a + b),
     )
     vars(cutlass).update(Boolean=BOOLEAN, max=max, select_=lambda where, a, b: a if where else b)
     modules = {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu")}

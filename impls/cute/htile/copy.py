@@ -80,6 +80,25 @@ def storing(dtype: type[cutlass.Numeric], bits: int = 128) -> HintedAtom:
     return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=bits))
 
 
+class Partition:
+    """A thread's vectors of one matrix: (vector, turns) in global memory.
+
+    bytes       of a vector: 16, 32 of a dtype that is wider than the first matrix's, 8 of one that is narrower
+    straight    whether they start on 16 bytes, or on 8: True where the compiler knows it, else a Boolean of the thread
+    start, end  the addresses of the matrix
+    """
+
+    def __init__(self, vectors: cute.Tensor, is_straight: bool, matrix: cute.Tensor) -> None:
+        self.vectors, self.straight = vectors, True
+        self.bytes = cute.size(vectors, mode=[0]) * matrix.element_type.width // 8
+        if not is_straight:
+            self.straight = vectors.iterator.toint() % min(VECTOR_BYTES, self.bytes) == 0
+        self.start = matrix.iterator.toint()
+        rows, columns = matrix.shape
+        elements = (Int64(rows) - 1) * matrix.stride[0] + columns
+        self.end = self.start + elements * (matrix.element_type.width // 8)
+
+
 def tiled_copy_2d(config: RowTileConfig, dtype: type[cutlass.Numeric]) -> cute.TiledCopy:
     """Threads (rows, threads_per_row), rows slowest; each takes one vector of the first input's width."""
     threads = cute.make_ordered_layout((config.rows, config.threads_per_row), order=(1, 0))

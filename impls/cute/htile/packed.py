@@ -15,7 +15,7 @@ from . import copy
 from .config import VECTOR_BYTES
 from .packing import STRETCH_ALIGN, PackedTileConfig
 from .reduce import Reduction, row_reduce
-from .registers import VectorRegTile, rounded
+from .registers import VectorRegTile, rounded, where
 
 
 class PackedContext:
@@ -146,11 +146,7 @@ class Units:
         """Values of unit number `turn`, with `absent` where the row does not have it."""
         if self.config.is_inner(turn):
             return values
-        kept = cute.make_rmem_tensor(values.shape, Float32)
-        kept.store(values)
-        for i in range(self.config.unit):
-            kept[i] = cutlass.select_(self.has(turn), kept[i], Float32(absent))
-        return kept.load()
+        return where(values, lambda _: self.has(turn), absent)
 
     @cute.jit
     def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA):

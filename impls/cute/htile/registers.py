@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32
+from cutlass import Boolean, Float32, Int32
 
 
 class VectorRegTile:
@@ -41,3 +43,11 @@ def rounded(values: cute.TensorSSA, dtype: type[cutlass.Numeric]) -> cute.Tensor
     tensor = cute.make_rmem_tensor(values.shape, dtype)
     tensor.store(values.to(dtype))
     return tensor
+
+
+def where(values: cute.TensorSSA, keeps: Callable[[int], Boolean], other: float) -> cute.TensorSSA:
+    """float32 values, with another one for elements that it does not keep."""
+    kept = rounded(values, Float32)
+    for i in range(cute.size(kept)):
+        kept[i] = cutlass.select_(keeps(i), kept[i], Float32(other))
+    return kept.load()

@@ -8,32 +8,13 @@ from cutlass import Float32, Int32, Int64, const_expr
 
 from . import copy
 from .config import VECTOR_BYTES, RowTileConfig
-from .copy import HintedAtom
+from .copy import HintedAtom, Partition
 from .launch import own_place
 from .reduce import Reduction
-from .registers import VectorRegTile, rounded
+from .registers import VectorRegTile, rounded, where
 
 # The bytes of a CTA's rows that fit half of a multiprocessor's registers; the other half holds their float32 values.
 HELD_BYTES = 128 * 1024
-
-
-class Partition:
-    """A thread's vectors of one matrix: (vector, turns) in global memory.
-
-    bytes       of a vector: 16, 32 of a dtype that is wider than the first matrix's, 8 of one that is narrower
-    straight    whether they start on 16 bytes, or on 8: True where the compiler knows it, else a Boolean of the thread
-    start, end  the addresses of the matrix
-    """
-
-    def __init__(self, vectors: cute.Tensor, is_straight: bool, matrix: cute.Tensor):
-        self.vectors, self.straight = vectors, True
-        self.bytes = cute.size(vectors, mode=[0]) * matrix.element_type.width // 8
-        if not is_straight:
-            self.straight = vectors.iterator.toint() % min(VECTOR_BYTES, self.bytes) == 0
-        self.start = matrix.iterator.toint()
-        rows, columns = matrix.shape
-        elements = (Int64(rows) - 1) * matrix.stride[0] + columns
-        self.end = self.start + elements * (matrix.element_type.width // 8)
 
 
 class RowContext:
@@ -42,7 +23,7 @@ class RowContext:
     A thread reads from shared memory only what it has itself brought there, so no barrier separates the two.
     A RowLoader or RowStorer serves each further matrix.
 
-    fill                the value of columns and rows outside the matrix; None where any will do, in registers
+    fill                the value of columns and rows outside the matrix; None where any will do
     stage, width        exchanges of the kernel's reductions, and float32 values in each
     extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
     extra_dtype         of these, that of mX by default
@@ -154,15 +135,11 @@ class RowContext:
         """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
         if self.config.is_inner(turn):
             return values
-        kept = cute.make_rmem_tensor(values.shape, Float32)
-        kept.store(values)
+        if self.config.aligned:
+            return where(values, lambda _: self.tXpX[0, 0, turn], absent)
         column, columns = self.bounds(turn)
-        for i in range(self.config.vector):
-            inside = self.tXpX[0, 0, turn]
-            if not self.config.aligned:
-                inside = (column + i >= 0) & (column + i < columns) & self.touched(turn)
-            kept[i] = cutlass.select_(inside, kept[i], Float32(absent))
-        return kept.load()
+        inside = lambda i: (column + i >= 0) & (column + i < columns) & self.touched(turn)  # noqa: E731
+        return where(values, inside, absent)
 
     @cute.jit
     def move(
@@ -203,6 +180,8 @@ class RowLoader:
 
     def __init__(self, context: RowContext, matrix: cute.Tensor, tXsX: cute.Tensor | None = None):
         self.context, self.config = context, context.config
+        self.fill = context.fill if matrix.element_type.width > 8 else None  # bools only hide what is not there
+        self.absent = self.fill or 0.0
         self.part = context.partition(matrix)
         self.tXsX = tXsX
         self.tXrX = context.make_fragment(matrix.element_type)
@@ -218,7 +197,7 @@ class RowLoader:
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self._request_shared(atom, turn)
             if const_expr(self.part.straight is True and not self.config.is_even):
-                outside = self.tXsX.element_type(self.context.fill)
+                outside = self.tXsX.element_type(self.absent)
                 copy.fill_oob(self.tXsX, self.context.tXpX, outside, self.config.outer_turns)
             cute.arch.cp_async_commit_group()
         elif const_expr(self.context.held):
@@ -245,44 +224,51 @@ class RowLoader:
             context.move(atom, part, turn, source, target)
         else:
             readable = context.readable(turn, part)
-            copy.filled_copy(atom, source, target, readable, context.edges(turn, part), context.fill)
+            copy.filled_copy(atom, source, target, readable, context.edges(turn, part), self.absent)
 
     @cute.jit
     def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor):
-        if const_expr(self.context.fill is not None and not self.context.free(turn, self.part)):
-            target.fill(target.element_type(self.context.fill))
+        if const_expr(self.fill is not None and not self.context.free(turn, self.part)):
+            target.fill(target.element_type(self.fill))
         self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beyond=True)
 
     @cute.jit
     def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor):
-        """Set a vector's elements outside the row to context.fill. It waits for the vector, so all requests come first."""
-        trims = self.context.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
+        """Set a vector's elements outside the row to `fill`. It waits for the vector, so all requests come first."""
+        trims = self.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
         if const_expr(trims):
             column, columns = self.context.bounds(turn)
-            outside = vector.element_type(self.context.fill)
+            outside = vector.element_type(self.fill)
             for i in cutlass.range_constexpr(cute.size(vector)):
                 if (column + i < 0) | (column + i >= columns):
                     vector[i] = outside
 
-    def values(self, turn: int, convert: bool = False) -> cute.TensorSSA:
-        """Vector number `turn` as float32. convert: once more where it is in registers (`values_again`)."""
-        if not self.context.held:
-            return self._read(turn, "soon")
+    def vector(self, turn: int, reuse: str = "soon") -> cute.Tensor:
+        """Vector number `turn` in registers, in the matrix's dtype; reuse: "over" for the last time."""
+        if self.config.keep == "l1" and (reuse == "over" or not self.context.held):
+            return self.read(turn, reuse)
         if self.config.keep != "shared":
-            return self.tXrX.values_again(turn) if convert else self.tXrX.values(turn)
+            return self.tXrX.vector(turn)
         vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
         copy.load_shared(self.tXsX[None, 0, turn].iterator, cute.recast_tensor(vector, Int32))
-        return vector.load().to(Float32)
+        return vector
 
-    def again(self, turn: int, convert: bool = False) -> cute.TensorSSA:
-        """The same for the last time."""
-        return self._read(turn, "over") if self.config.keep == "l1" else self.values(turn, convert)
-
-    def _read(self, turn: int, reuse: str) -> cute.TensorSSA:
+    def read(self, turn: int, reuse: str = "over") -> cute.Tensor:
+        """The same from global memory."""
         vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
         self._to_registers(copy.loading(self.dtype, self.context.policy, reuse, self.bits), turn, vector)
         self._trim(turn, vector)
-        return vector.load().to(Float32)
+        return vector
+
+    def values(self, turn: int) -> cute.TensorSSA:
+        """Vector number `turn` as float32."""
+        return self.vector(turn).load().to(Float32)
+
+    def again(self, turn: int, convert: bool = False) -> cute.TensorSSA:
+        """The same for the last time. convert: once more where it is in registers (`values_again`)."""
+        if convert and self.config.keep == "registers":
+            return self.tXrX.values_again(turn)
+        return self.vector(turn, "over").load().to(Float32)
 
 
 class RowStorer:

@@ -35,27 +35,31 @@ class Softmax:
         row, out = context.x, RowStorer(context, y)
         row.request()
         row.wait()
-        turns = const_expr(self.config.vectors_per_thread)
+        softmax(context, row, out, online, self.log)
 
-        maximum = -Float32.inf
-        for turn in cutlass.range_constexpr(turns):
-            maximum = row.values(turn).reduce(MAX, maximum, 0)
-        if const_expr(online):
-            maximum = warp_reduce(maximum, MAX, self.config.group)
-        else:
-            maximum = row_reduce(maximum, MAX, context.reduction, stage=0)
 
-        powers = Powers(context, row, maximum, y.element_type, self.log)
-        total = powers.total()
-        if const_expr(online):
-            total = warp_reduce(total, ADD, self.config.group)
-            base, total = merge(powers.base, total, context.reduction)
-        else:
-            base, total = powers.base, row_reduce(total, ADD, context.reduction, stage=1)
+@cute.jit
+def softmax(
+    context: RowContext, row: RowLoader, out: RowStorer, online: cutlass.Constexpr, log: cutlass.Constexpr
+) -> Float32:
+    """Write the softmax of a row that is there, from `row.values` and `row.again`; the sum of its exponentials."""
+    turns, group = const_expr(context.config.vectors_per_thread), context.config.group
+    maximum = -Float32.inf
+    for turn in cutlass.range_constexpr(turns):
+        maximum = row.values(turn).reduce(MAX, maximum, 0)
+    maximum = warp_reduce(maximum, MAX, group) if online else row_reduce(maximum, MAX, context.reduction, stage=0)
 
-        scale = powers.scale(base, total)
-        for turn in cutlass.range_constexpr(turns):
-            out.store(turn, powers.normalised(turn, base, scale))
+    powers = Powers(context, row, maximum, out.dtype, log)
+    total = powers.total()
+    if const_expr(online):
+        base, total = merge(powers.base, warp_reduce(total, ADD, group), context.reduction)
+    else:
+        base, total = powers.base, row_reduce(total, ADD, context.reduction, stage=1)
+
+    scale = powers.scale(base, total)
+    for turn in cutlass.range_constexpr(turns):
+        out.store(turn, powers.normalised(turn, base, scale))
+    return total
 
 
 class Powers:

@@ -1,0 +1,57 @@
+"""Softmax under a mask of bools or an added one, in CuTe DSL: here -> kernels/masks.py, in softmax's layouts."""
+
+import functools
+
+from softbench import Unsupported, implementation
+
+from . import _launch, _plans
+from ._host import Build
+
+
+@implementation(
+    operator=["masked_softmax", "biased_softmax"],
+    requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
+)
+def cute_masks(case):
+    import torch
+
+    _plans.check(case)
+    vector = 16 // _plans.ITEM_BYTES[case.dtype]
+    dtype, device = getattr(torch, case.out_dtype), torch.device("cuda", torch.cuda.current_device())
+
+    @functools.cache
+    def kernel(aligned):
+        return _launch.ready(of_case(case, _launch.gpu(device.index), aligned), device)
+
+    def launch(*inputs):
+        y = torch.empty(case.shape, dtype=dtype, device=inputs[0].device)
+        if case.elements:
+            rows = [_launch.as_matrix(t, case.columns) for t in inputs]
+            rows = [t.view(torch.uint8) if t.dtype is torch.bool else t for t in rows]
+            kernel(can_align and all(map(whole, rows)))(*rows, y.view(rows[0].shape))
+        return y
+
+    def whole(rows):
+        return not (rows.data_ptr() | rows.stride(0) * rows.itemsize) & (vector * rows.itemsize - 1)
+
+    can_align = case.columns % vector == 0
+    if case.elements:
+        kernel(can_align)
+    return launch
+
+
+@cute_masks.cubins
+def cubins(case):
+    return _launch.cubins(case, of_case)
+
+
+def of_case(case, gpu, aligned):
+    """The builds of a case, at least one, as `_plans.of_case`."""
+    _plans.check(case)
+    mask = "uint8" if case.operator == "masked_softmax" else case.dtype
+    dtypes = (case.dtype, mask, case.out_dtype)
+    layouts = _plans.layouts(case.columns, _plans.ITEM_BYTES[case.dtype], gpu, aligned, tiles=2)
+    builds = [Build("masks.MaskedSoftmax", layout, dtypes, case.params, gpu.arch) for layout in layouts]
+    if not builds:
+        raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
+    return builds
