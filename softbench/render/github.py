@@ -15,11 +15,11 @@ from softbench.analysis.leaderboard.formatting import (
     number,
     plural,
     short,
-    status_groups,
     status_text,
     who,
 )
 from softbench.analysis.leaderboard.machines import Machine
+from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Record, stats
 from softbench.render import export
 from softbench.texts import InputError, printable

@@ -26,7 +26,6 @@ from softbench.analysis.leaderboard.formatting import (
     shape_text,
     short,
     some,
-    status_groups,
     status_text,
     unfinished,
     variant_text,
@@ -36,6 +35,7 @@ from softbench.analysis.leaderboard.headline import undecided_note
 from softbench.analysis.leaderboard.inversions import lead_note
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.remarks import clock_note, elsewhere, why_marked, why_open
+from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Case
 
 WIDTH = 120

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import builders
 
-from softbench.analysis.leaderboard.formatting import status_groups
 from softbench.analysis.leaderboard.in_common import only
+from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import Status
 from softbench.render import tables
 

@@ -1,18 +1,13 @@
 """The words and number formats that the terminal, the page and the exports share."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
-from softbench.analysis.leaderboard import in_common
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.model import OPEN, Case, Passport, Record, Status
 
 NAME_LIMIT = 24
 FEW_PLACEMENTS = 2
 """With so few an interval of one case is a hundred times their difference: their number says more."""
-EXPLAINED = 10
-"""Groups of failures whose cases are searched for what they have in common: a hostile run has thousands of groups."""
 LEGEND = "* fastest   = tied for fastest   ? cannot tell   † fails a hard case or timed calls, so not ranked   w warm L2 cache"
 OPEN_LEGEND = "open not sealed, so not ranked"
 RARER = {"~": "GPU throttled or slower in some rounds", "o": "overlapping launches"}
@@ -22,7 +17,6 @@ FIGURES = (
 )
 """The header of `cell_figures`. The error is the largest, in units of its bound."""
 SectionKey = tuple[str, str, str]
-_NUMBER = re.compile(r"\d[\d.]*(?:e[+-]?\d+)?")
 
 
 def ended_early(passport: Passport, cases: int) -> str:
@@ -59,57 +53,6 @@ def outcome_counts(board: Board, standing: Standing) -> tuple[int, int, int, int
         sum(is_declared(record) for record in records),
         sum(record.status.is_refusal for record in records),
     )
-
-
-@dataclass(frozen=True)
-class StatusGroup:
-    """Cells with one status for one kind of reason. reason: that of the first. only: what their cases have in common."""
-
-    word: str
-    reason: str
-    records: tuple[Record, ...]
-    only: str = ""
-
-
-def status_groups(board: Board) -> list[StatusGroup]:
-    """Failures before refusals, else in the order of the run. Reasons that differ in numbers and dtypes alone are one kind."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in board.records:
-        if not record.status.is_success:
-            groups.setdefault((status_text(record), _kind_of_reason(record)), []).append(record)
-    ordered = sorted(groups.items(), key=lambda item: item[1][0].status.is_refusal)
-    passed = _passed(board)
-    return [
-        StatusGroup(
-            word, first_line(records[0].reason), tuple(records), _only(records, passed) if at < EXPLAINED else ""
-        )
-        for at, ((word, _), records) in enumerate(ordered)
-    ]
-
-
-def _kind_of_reason(record: Record) -> str:
-    """A reason without its numbers and dtypes; of a wrong output only the mistake, and not the first wrong element."""
-    line = first_line(record.reason)
-    if record.status is Status.INCORRECT:
-        line = line.split(": ")[0]
-    return _NUMBER.sub("#", line).replace("bfloat#", "float#")
-
-
-def _passed(board: Board) -> dict[tuple[str, str], list[Case]]:
-    """The cases that an implementation passes, by operator and name."""
-    passed: dict[tuple[str, str], list[Case]] = {}
-    for record in board.records:
-        if record.status.is_success:
-            passed.setdefault((record.case.operator, record.variant.implementation), []).append(record.case)
-    return passed
-
-
-def _only(records: Sequence[Record], passed: Mapping[tuple[str, str], Sequence[Case]]) -> str:
-    """`in_common.only` for failures of one implementation, against the cases that it passes."""
-    names = {(record.case.operator, record.variant.implementation) for record in records}
-    if len(names) > 1 or records[0].status.is_refusal:
-        return ""
-    return in_common.only([record.case for record in records], passed.get(names.pop(), ()))
 
 
 def who(records: Iterable[Record]) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from softbench.analysis.leaderboard.formatting import StatusGroup, plural, short, who
+from softbench.analysis.leaderboard.formatting import plural, short, who
+from softbench.analysis.leaderboard.status_groups import StatusGroup
 from softbench.model import Record
 from softbench.render.report.contents import SIGNS, kind
 from softbench.render.report.drawing import inline

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import outcome_counts, plural, short, status_groups, status_text
+from softbench.analysis.leaderboard.formatting import outcome_counts, plural, short, status_text
+from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.render.report.contents import SIGNS, Contents, kind
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import outcome

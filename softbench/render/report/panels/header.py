@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, Cell, Standing, headline
 from softbench.analysis.leaderboard.estimates import Estimate, bracketed, figure, plus_minus
-from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, status_groups, unfinished
+from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, unfinished
+from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, row_head, table, tag, typeset
 from softbench.render.report.panels.blocks import outcome
