@@ -14,7 +14,7 @@ GLYPH, PLOT, RIGHT, ROW, FOOT = 6.8, 420, 160, 22, 34
 LEAST = 0.01
 """The least distance from 1 on the scale: changes below it look small."""
 TALL = 25
-"""Rows from which on the axis is drawn above them too: below so many it is off the screen."""
+"""With more rows the axis is drawn above them too, since the one below is off the screen."""
 
 
 def forest_plot(forest: Forest) -> Markup:

@@ -1,6 +1,6 @@
 """Where each implementation loses to the fastest, by how much, and why, as far as the records say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from softbench.analysis.leaderboard.estimates import mean, plus_minus
 from softbench.analysis.leaderboard.formatting import dtype_text, plural, short
@@ -31,14 +31,10 @@ def lost(contents: Contents) -> Markup:
             found = losses(contents.board, operator, standing.implementation)
             if found:
                 who = name(standing.implementation)
-                said = (
-                    f" loses in {len(found)} of {plural(standing.passed, 'case')}: {_mean(found)} of the fastest's time on average"
-                    + (
-                        f", refuses or fails {standing.timed - standing.passed}"
-                        if standing.passed < standing.timed
-                        else ""
-                    )
-                )
+                refused = standing.timed - standing.passed
+                average = f"{_mean(loss.ratio for loss in found)} of the fastest's time on average"
+                said = f" loses in {len(found)} of {plural(standing.passed, 'case')}: {average}"
+                said += f", refuses or fails {refused}" if refused > 0 else ""
                 head = tag("summary", who, said, f" of {operator}" if len(contents.board.operators) > 1 else "")
                 beside = _beside(against(contents.board, operator, standing.implementation), standing.implementation)
                 body = [head, beside, tag("p", _groups(found), class_="note"), _table(contents, found)]
@@ -50,10 +46,9 @@ def _beside(found: Sequence[Against], who: str) -> Markup:
     rows = []
     for other in found:
         case, most = other.most
-        mean_of_all = mean([ratio for _, ratio in other.ratios])
         slower = f"{other.slower} of {len(other.ratios)}"
-        worst = f"{_times(most)} in ", tag("bdi", short(case.case.id, 60))
-        times = plus_minus(mean_of_all, 2, "×") if mean_of_all else "-"
+        worst = f"{_mean([most], 3)} in ", tag("bdi", short(case.case.id, 60))
+        times = _mean(ratio for _, ratio in other.ratios)
         rows.append(
             [row_head(name(other.rival)), tag("td", times), tag("td", slower), tag("td", *worst, class_="label")]
         )
@@ -61,30 +56,28 @@ def _beside(found: Sequence[Against], who: str) -> Markup:
     return table(header, rows, left=(0, 3), label=f"{short(who)} beside the others", data_sort="")
 
 
-def _times(ratio: Comparison) -> str:
-    found = mean([ratio])
-    return plus_minus(found, 3, "×") if found else "-"
-
-
 def _groups(found: Sequence[Loss]) -> Markup:
     """By dtype, regime and alignment, a line each: how many cases, and the mean loss."""
     said = []
     for group in GROUPS:
         own = {word: [loss for loss in found if group(loss) == word] for word in dict.fromkeys(map(group, found))}
-        said.append(" · ".join(f"{word}: {len(part)} at {_mean(part)}" for word, part in own.items()))
+        said.append(
+            " · ".join(f"{word}: {len(part)} at {_mean(loss.ratio for loss in part)}" for word, part in own.items())
+        )
     return join(said, Markup("<br>"))
 
 
-def _mean(found: Sequence[Loss]) -> str:
-    ratio = mean([loss.ratio for loss in found])
-    return plus_minus(ratio, 2, "×") if ratio else "-"
+def _mean(ratios: Iterable[Comparison], most: int = 2) -> str:
+    """The mean with what is unsure of it, in at most so many decimals."""
+    found = mean(list(ratios))
+    return plus_minus(found, most, "×") if found else "-"
 
 
 def _table(contents: Contents, found: Sequence[Loss]) -> Markup:
     rows = [
         [
             row_head(tag("bdi", short(loss.case.case.id, 60))),
-            tag("td", _times(loss.ratio), class_="label", data_cell=contents.cells.number(loss.cell)),
+            tag("td", _mean([loss.ratio], 3), class_="label", data_cell=contents.cells.number(loss.cell)),
             tag("td", name(loss.rival), class_="label"),
             tag("td", "; ".join(loss.why) or "nothing that was counted differs", class_="text"),
         ]
