@@ -156,7 +156,11 @@ def test_an_operator_among_implementations_is_refused():
         ('bound="', 'overwrites="x", bound="', "overwrites is a dict of outputs and inputs, such as {'dx': 'x'}"),
         ('bound="', 'overwrites={"x": "y"}, bound="', "overwrites: no output 'x' can take the memory of 'y', only"),
         ('bound="', 'overwrites={"y": "y"}, bound="', "dtype, each of another: x"),
-        ('"case"}, b', '"rows"}, overwrites={"y": "x"}, b', "no output 'y' can take the memory of 'x'"),
+        (
+            '"case"}, b',
+            '"rows"}, overwrites={"y": "x"}, b',
+            "no output 'y' can take the memory of 'x', only that of an input of its shape and dtype, each of another: none is left",
+        ),
         ('"case"}, b', '"case", "z": "case"}, overwrites={"y": "x", "z": "x"}, b', "no output 'z' can take"),
         ("@gelu.baseline", "def gelu(): ...\n@gelu.baseline", "the name is defined again here and hides the reference"),
         (

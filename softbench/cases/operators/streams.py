@@ -173,7 +173,7 @@ def overwriting(value: Any, reads: Sequence[Stream], writes: Sequence[Stream]) -
         if x not in free:
             what = f"overwrites: no output {y!r:.40} can take the memory of {x!r:.40}"
             raise ValueError(
-                f"{what}, only that of an input of its shape and dtype, each of another: {', '.join(free)}"
+                f"{what}, only that of an input of its shape and dtype, each of another: {', '.join(free) or 'none is left'}"
             )
     return tuple(value.items())
 

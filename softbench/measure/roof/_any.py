@@ -224,7 +224,7 @@ def seen(x: Tensor, scale: int = 1) -> Tensor:
 
 
 def word(size: int) -> Any:
-    """The integer type of so many bytes."""
+    """The integer type of `size` bytes."""
     import torch
 
     return {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
