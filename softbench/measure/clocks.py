@@ -35,8 +35,8 @@ COMPARED_ELEMENTS = 2**22
 
 _SETTLING = 2
 """Replays of a new placement that do not count: on an H200 the first two in new memory took 12 % longer."""
-CALLS = 20
-WARM_CALLS = 3
+CALLS = 12
+WARM_CALLS = 5
 """Calls at the start of each group that do not count."""
 _CALL_GROUPS = 5
 _CALL_CORES = 8
@@ -203,7 +203,7 @@ class GraphClock:
         groups: list[list[int]] = []
         for _ in range(_CALL_GROUPS):
             groups.append([])
-            for _ in range(CALLS // 2):
+            for _ in range(CALLS):
                 redraw(inputs)
                 self._flush.fill_(1)
                 groups[-1].append(watch.ns_of(lambda: launch(*inputs)))

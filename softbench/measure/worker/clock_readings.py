@@ -19,8 +19,8 @@ ATTEMPTS = 3
 """A clock that misreads is tried again: another process may have used the GPU at that moment."""
 _LAUNCHES = 10
 _TURNS = 9
-_CALL_READINGS = 6
-"""Readings of the call clock, each of eight groups of 20 calls: about 300 calls of each duration."""
+_CALL_READINGS = 10
+"""Readings of the call clock, each of eight groups of 12 calls: about 300 calls of each duration."""
 _CASE = Case("spin", (16,), "float32", "float32")
 
 Reader = Callable[[Sequence[Launch]], list[float]]
