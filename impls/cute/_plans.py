@@ -34,7 +34,7 @@ ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
 LEAST_LONG_SHARE_BYTES = 64 * 1024
 # Rows that are split over the whole GPU.
-LEAST_STAGES, MOST_STAGES = 3, 7
+LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS = 8
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16

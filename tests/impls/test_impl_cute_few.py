@@ -68,13 +68,13 @@ def test_what_was_measured_is_predicted_and_chosen():
 
 
 def test_the_neighbours_of_drawn_rows_take_as_long():
-    """But from one row over the whole GPU, which has a kernel of its own, to two, which are a ring or clusters."""
+    """But from one row over the whole GPU, which has a kernel of its own, to two, and where each of its seven groups is full."""
     draw = random.Random(23)
     for _ in range(2000):
         itemsize = draw.choice((2, 4))
         rows, columns = round(2 ** draw.uniform(0, 6)), round(2 ** draw.uniform(16, 23)) // itemsize
         case = (rows, columns, itemsize)
-        most = 0.32 if rows == 1 and 0.9 < columns * itemsize / 2**20 < 2.5 else 0.1
+        most = 0.32 if rows == 1 and 0.9 < columns * itemsize / 2**20 < 3 else 0.1 if rows % 7 else 0.25
         assert differ(case, (rows + 1, columns, itemsize)) <= most, case
         assert differ(case, (rows, columns + 1, itemsize)) <= 0.1, case
 

@@ -272,7 +272,7 @@ def test_few_rows_are_seen_at_the_call(routes):
         for rows in seen:
             x = torch.empty(1, columns).expand(rows, columns)
             choose(x)(x, x)
-    assert [getattr(config, "keep", "") or config.stages for config in routes] == [1, 7, "registers", "shared"]
+    assert [getattr(config, "keep", "") or config.stages for config in routes] == [1, 14, "registers", "shared"]
 
 
 @pytest.mark.parametrize(

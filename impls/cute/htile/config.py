@@ -14,8 +14,7 @@ MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
 IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read twice
-# What a CTA of a ring requests at a time: with more, the pairs of the first row wait in the same queues.
-UNDER_WAY_BYTES = 64 * 1024
+UNDER_WAY = 2  # rows that a ring requests at a time: with more, the pairs of the first one wait in the same queues
 LINE_WORDS = 16  # of 64 bits: the cache line of the tag, before the first slot
 MAX_WIDTH = 4  # float32 values that a warp sends in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
@@ -77,6 +76,7 @@ class RowTileConfig(_Vectors, Shared):
                      are those of memory, and the first and last vectors of a row are moved element by element
     rows_per_thread  rows of which a thread has vectors in the same columns, so that one weight serves them all
     apart            the CTAs of a row exchange nothing: they are no cluster, may be any number, and the last may be empty
+    beside           with "shared", so many of a thread's vectors, from its second one on, stay in registers
 
     Raises ValueError for threads that are not whole warps, for a cluster with an empty CTA, and for several rows per
     thread that are unaligned or share a CTA.
@@ -91,6 +91,7 @@ class RowTileConfig(_Vectors, Shared):
     aligned: bool = True
     rows_per_thread: int = 1
     apart: bool = False
+    beside: int = 0
 
     def __post_init__(self):
         share = self.threads_per_row
@@ -128,6 +129,16 @@ class RowTileConfig(_Vectors, Shared):
         """Columns of a CTA's tile: its share of a row, rounded up to whole turns of the row's threads."""
         return self.vectors_per_thread * self.threads_per_row * self.vector
 
+    def stage(self, turn: int) -> int:
+        """The place in shared memory of vector number `turn` of a thread; -1 for one that stays in registers."""
+        return turn if turn == 0 else -1 if turn <= self.beside else turn - self.beside
+
+    @property
+    def shared_columns(self) -> int:
+        """Columns of a CTA's tile that lie in shared memory."""
+        turns = self.vectors_per_thread - self.beside if self.keep == "shared" else 0
+        return turns * self.threads_per_row * self.vector
+
     @property
     def rows(self) -> int:
         """Rows of a CTA that have threads of their own."""
@@ -161,7 +172,7 @@ class RowTileConfig(_Vectors, Shared):
     def shared_bytes(self, tiles: int = 1) -> int:
         """The most shared memory of a CTA: `tiles` tiles if rows stay there, the reduction buffer, its mbarriers."""
         rows = self.rows * self.rows_per_thread
-        tile = rows * self.tile_columns * self.itemsize * tiles if self.keep == "shared" else 0
+        tile = rows * self.shared_columns * self.itemsize * tiles
         buffer = rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
         return tile + buffer + (8 * self.rows_per_thread if self.cluster > 1 else 0)
 
@@ -216,14 +227,14 @@ class SplitTileConfig(_Vectors):
         return ceil_div(self.cta_vectors, self.workers)
 
     @property
+    def edge_turns(self) -> set[int]:
+        """Turns in which a thread may have a row's first vector or its last, of those of memory."""
+        return {number % self.cta_vectors // self.workers for number in (0, self.vectors - 2, self.vectors - 1)}
+
+    @property
     def bursts(self) -> int:
         """Turns of IN_FLIGHT vectors per thread where a row is read twice."""
         return ceil_div(self.vectors_per_thread, IN_FLIGHT)
-
-    @property
-    def under_way(self) -> int:
-        """Rows of a ring that are requested at a time: as many as 64 KiB, but two at least."""
-        return min(self.stages, max(2, UNDER_WAY_BYTES // (self.cta_vectors * VECTOR_BYTES)))
 
     @property
     def held(self) -> int:

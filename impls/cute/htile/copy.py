@@ -193,14 +193,9 @@ def filled_copy(
 
 
 @cute.jit
-def fill_oob(
-    vectors: cute.Tensor, inside: cute.Tensor, value: cutlass.Numeric, turns: cutlass.Constexpr[tuple[int, ...]]
-):
-    """Set every vector of (vector, 1, turns) outside `inside`, of `predicate_k`, to `value`."""
-    for i in cutlass.range_constexpr(len(turns)):
-        left_out = not inside[0, 0, turns[i]]
-        target = vectors[None, 0, turns[i]]
-        outside = cute.make_rmem_tensor_like(target)
+def fill_oob(vector: cute.Tensor, inside: Boolean, value: cutlass.Numeric):
+    """Set a vector that is not `inside` to `value`."""
+    if not inside:
+        outside = cute.make_rmem_tensor_like(vector)
         outside.fill(value)
-        if left_out:
-            cute.autovec_copy(outside, target)
+        cute.autovec_copy(outside, vector)

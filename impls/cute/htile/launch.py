@@ -21,7 +21,8 @@ def launch_rows(kernel, config: RowTileConfig, rows: Int32, stream):
     grid, block = [groups(rows, config), config.cluster, 1], [config.threads, 1, 1]
     if config.apart:
         grid = [grid[0] * grid[1], 1, 1]
-    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True)
+    least = {"min_blocks_per_mp": 2, "preferred_smem_carveout": 100} if config.beside else {}
+    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **least)
 
 
 def own_place(config: RowTileConfig) -> tuple[Int32, Int32 | int]:

@@ -19,6 +19,7 @@ FULL_VECTORS = 7
 # The most vectors per thread with SHARE_THREADS. In softmax these threads have 32 to 40 registers, so that two CTAs fit on a
 # multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits. A norm has 72 to 100.
 LONG_VECTORS, LONG_NORM_VECTORS = 15, 10
+BESIDE_VECTORS = 6  # and so many more per thread in registers: two CTAs have room for 150 KiB each
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: a CTA takes more of these
 SHORT_ROWS_THREADS = 256
@@ -67,9 +68,13 @@ def choose(
         config = layout(whole, MAX_CLUSTER[architecture])
     else:
         config = _shares(whole, MAX_CLUSTER[architecture], LONG_NORM_VECTORS if terms else LONG_VECTORS)
+        config = config if terms else _beside(config, tiles)
     if config.rows_per_thread > 1 and config.shared_bytes(tiles) > SHARED_BYTES[architecture]:
         config = _few_large_shares(whole, MAX_CLUSTER[architecture])
-    if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread > MAX_VECTORS:
+    if (
+        config.shared_bytes(tiles) > SHARED_BYTES[architecture]
+        or config.vectors_per_thread - config.beside > MAX_VECTORS
+    ):
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
 
@@ -115,6 +120,14 @@ def _shares(whole: RowTileConfig, largest: int, long_vectors: int) -> RowTileCon
     if each <= FULL_VECTORS * FULL_THREADS:
         threads = min(threads, FULL_THREADS)
     return _clusters(whole, cluster, threads if each <= long_vectors * threads else _threads(each, 8))
+
+
+def _beside(config: RowTileConfig, tiles: int) -> RowTileConfig:
+    """With vectors in registers, if two CTAs fit on a multiprocessor then."""
+    beside = ceil_div(config.cta_vectors, SHARE_THREADS) - LONG_VECTORS // tiles
+    if not 0 < beside <= BESIDE_VECTORS // tiles:
+        return config
+    return replace(_clusters(config, config.cluster, SHARE_THREADS), beside=beside)
 
 
 def _two_rows(whole: RowTileConfig, largest: int) -> RowTileConfig:

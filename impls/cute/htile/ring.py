@@ -22,7 +22,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
-from .config import VECTOR_BYTES, WARP
+from .config import UNDER_WAY, VECTOR_BYTES, WARP
 from .copy import edge_copy, load_shared
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, publish, relay
@@ -83,19 +83,32 @@ def tell(phases: Phases, row: Int32):
 def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: VectorRegTile):
     """This thread's vectors of a row to registers, from number `first` on; -inf where it has none."""
     config, shift = context.config, context.shift(row)
+    start, end = context.readable(row, shift)
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
         index = first + turn * config.workers
         vector = tile.vector(turn)
         words = cute.recast_tensor(vector, Int32)
         vector.fill(vector.element_type(-Float32.inf))
-        whole, edges = context.whole(index, shift), context.edges(index, shift)
+        whole, edges = context.whole(index, shift), context.edges(index, shift, turn)
         kept = ring.vector(row, index, config.vector)
         source = context.place(context.x, row, context.column(index, shift))
-        if whole:
+        if (index >= start) & (index < end):
             load_shared(kept, words)
+            if const_expr(edges is not None):
+                if not whole:
+                    trim(vector, edges)
         else:
             if const_expr(edges is not None):
                 edge_copy(source, vector, edges)
+
+
+@cute.jit
+def trim(vector: cute.Tensor, edges: tuple):
+    """Set the elements of a vector outside its row to -inf."""
+    _, column, columns = edges
+    for i in cutlass.range_constexpr(cute.size(vector)):
+        if (column + i < 0) | (column + i >= columns):
+            vector[i] = vector.element_type(-Float32.inf)
 
 
 @cute.jit
@@ -118,10 +131,9 @@ def carry_rows(context: SplitContext, ring: Ring):
 @cute.jit
 def bring_rows(context: SplitContext, ring: Ring):
     """Request every row, a few at a time; one thread calls this."""
-    under_way = const_expr(context.config.under_way)
     for row in cutlass.range(context.rows, unroll=1):
-        if row >= under_way:
-            wait(ring.arrived, row - under_way)
+        if row >= UNDER_WAY:
+            wait(ring.arrived, row - UNDER_WAY)
         if row >= ring.stages:
             wait(ring.free, row - ring.stages)
             # The copy is asynchronous: only this fence orders it after the stage's reads.
@@ -131,10 +143,9 @@ def bring_rows(context: SplitContext, ring: Ring):
 
 @cute.jit
 def bring(context: SplitContext, ring: Ring, row: Int32):
-    """Request the whole vectors of the CTA's share of a row, in one copy."""
+    """Request the CTA's share of a row, in one copy."""
     config, shift = context.config, context.shift(row)
-    first = Int32(0) if const_expr(config.aligned) else Int32(context.column(Int32(0), shift) < 0)
-    end = cutlass.min(config.cta_vectors, (config.columns + shift) // config.vector - context.share)
+    first, end = context.readable(row, shift)
     size = cutlass.max(end - first, 0) * VECTOR_BYTES
     barrier = ring.arrived.of(row)
     target = ring.vector(row, first, config.vector)

@@ -79,7 +79,7 @@ class RowContext:
     def _shared(self, memory, dtype: type[cutlass.Numeric]) -> cute.Tensor | None:
         if self.config.keep != "shared":
             return None
-        layout = cute.make_ordered_layout(self.config.tiler_mn, order=(1, 0))
+        layout = cute.make_ordered_layout((self.config.rows, self.config.shared_columns), order=(1, 0))
         return self.thread_copy.partition_D(memory.allocate_tensor(dtype, layout, byte_alignment=VECTOR_BYTES))
 
     def make_fragment(self, dtype: type[cutlass.Numeric]) -> VectorRegTile:
@@ -194,11 +194,17 @@ class RowLoader:
             # CUDA 12's assembler (the default of DSL 4.8.1) takes uniform registers for both addresses where a CTA has
             # several rows, and encodes an instruction that the GPU rejects as illegal, if there is a policy.
             atom = copy.asynchronous(self.dtype, self.context.policy if self.config.rows == 1 else None, self.bits)
+            beside = copy.loading(self.dtype, self.context.policy, bits=self.bits)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-                self._request_shared(atom, turn)
+                if const_expr(self.config.stage(turn) < 0):
+                    self._to_registers(beside, turn, self.tXrX.vector(turn))
+                else:
+                    self._request_shared(atom, turn)
             if const_expr(self.part.straight is True and not self.config.is_even):
+                turns = [turn for turn in self.config.outer_turns if self.config.stage(turn) >= 0]
                 outside = self.tXsX.element_type(self.absent)
-                copy.fill_oob(self.tXsX, self.context.tXpX, outside, self.config.outer_turns)
+                for turn in turns:
+                    copy.fill_oob(self.kept(turn), self.context.tXpX[0, 0, turn], outside)
             cute.arch.cp_async_commit_group()
         elif const_expr(self.context.held):
             reuse = "soon" if const_expr(self.config.keep == "l1") else "none"
@@ -214,11 +220,11 @@ class RowLoader:
         if const_expr(self.config.keep == "shared"):
             cute.arch.cp_async_wait_group(0)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-                self._trim(turn, self.tXsX[None, 0, turn])
+                self._trim(turn, self.kept(turn))
 
     @cute.jit
     def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]):
-        source, target = self.part.vectors[None, turn], self.tXsX[None, 0, turn]
+        source, target = self.part.vectors[None, turn], self.kept(turn)
         context, part = self.context, self.part
         if const_expr(part.straight is True):
             context.move(atom, part, turn, source, target)
@@ -243,14 +249,19 @@ class RowLoader:
                 if (column + i < 0) | (column + i >= columns):
                     vector[i] = outside
 
+    def kept(self, turn: int) -> cute.Tensor:
+        """Where vector number `turn` lies, with "shared"."""
+        stage = self.config.stage(turn)
+        return self.tXrX.vector(turn) if stage < 0 else self.tXsX[None, 0, stage]
+
     def vector(self, turn: int, reuse: str = "soon") -> cute.Tensor:
         """Vector number `turn` in registers, in the matrix's dtype; reuse: "over" for the last time."""
         if self.config.keep == "l1" and (reuse == "over" or not self.context.held):
             return self.read(turn, reuse)
-        if self.config.keep != "shared":
+        if self.config.keep != "shared" or self.config.stage(turn) < 0:
             return self.tXrX.vector(turn)
         vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
-        copy.load_shared(self.tXsX[None, 0, turn].iterator, cute.recast_tensor(vector, Int32))
+        copy.load_shared(self.kept(turn).iterator, cute.recast_tensor(vector, Int32))
         return vector
 
     def read(self, turn: int, reuse: str = "over") -> cute.Tensor:
@@ -262,11 +273,13 @@ class RowLoader:
 
     def values(self, turn: int) -> cute.TensorSSA:
         """Vector number `turn` as float32."""
+        if self.config.stage(turn) < 0:
+            return self.tXrX.values_again(turn)
         return self.vector(turn).load().to(Float32)
 
     def again(self, turn: int, convert: bool = False) -> cute.TensorSSA:
         """The same for the last time. convert: once more where it is in registers (`values_again`)."""
-        if convert and self.config.keep == "registers":
+        if (convert and self.config.keep == "registers") or self.config.stage(turn) < 0:
             return self.tXrX.values_again(turn)
         return self.vector(turn, "over").load().to(Float32)
 

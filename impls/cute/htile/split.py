@@ -59,10 +59,27 @@ class SplitContext:
         inside = (index < config.cta_vectors) & (column + config.vector <= config.columns)
         return inside if config.aligned else inside & (column >= 0)
 
-    def edges(self, index: Int32, shift: Int32) -> tuple | None:
-        """The `edges` of `edge_copy` for that vector; None where vectors are whole or absent."""
+    def readable(self, row: Int32, shift: Int32) -> tuple[Int32, Int32]:
+        """The first of this CTA's vectors of a row that lies in the matrix whole, and the one after the last."""
+        config, first, count = self.config, Int32(0), Int32(self.config.columns // self.config.vector)
+        if not config.aligned:
+            size, (rows, columns), stride = config.itemsize, self.x.shape, self.x.stride[0]
+            end = self.x.iterator.toint() + (Int64(rows - 1) * stride + columns) * size
+            address = self.x.iterator.toint() + Int64(row) * (stride * size) - shift * size
+            first = Int32((self.share == 0) & (address < self.x.iterator.toint()))
+            count = (config.columns + shift + config.vector - 1) // config.vector
+            count -= Int32(address + Int64(count) * VECTOR_BYTES > end)
+        return first, cutlass.min(config.cta_vectors, count - self.share)
+
+    def edges(self, index: Int32, shift: Int32, turn: int | None = None) -> tuple | None:
+        """The `edges` of `edge_copy` for that vector, of that turn; None where vectors are whole or absent."""
         config = self.config
-        return None if config.aligned else (index < config.cta_vectors, self.column(index, shift), config.columns)
+        is_inner = turn is not None and turn not in config.edge_turns
+        return (
+            None
+            if config.aligned or is_inner
+            else (index < config.cta_vectors, self.column(index, shift), config.columns)
+        )
 
     def place(self, matrix: cute.Tensor, row: Int32, column: Int32) -> cute.Tensor:
         """The vector of a matrix that starts at a column; 64-bit arithmetic where the matrix's strides have 64 bits."""

@@ -15,9 +15,11 @@ SHARED_TRIP = 0.25  # to shared memory and back
 SHARE_KIB = 1 / 30  # of a CTA's share, which comes before the exchange and goes after it
 TRIM_KIB = 1 / 140  # more of it where rows of 16 bits start anywhere
 CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
+GROUPS_OF_16 = 7  # beyond these, groups that have a cluster fewer than others wait for them, in part
+HIDDEN = 1.5  # such turns after which the CTAs beside one another hide the rest
 SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
 RING = 3.2  # several: from the first row's arrival to the last one's way out
-RING_ROW, WAITING_ROW = 0.8, 1.2  # the least between two of its rows, and once it is full
+RING_ROW, ROW_STEP = 0.9, 0.1  # the least between two of its rows, and what it is beyond their bytes
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
 THREADS, REGISTERS, CTA_BYTES = 2048, 65536, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
 
@@ -34,13 +36,16 @@ def cluster_time(rows: int, config: RowTileConfig, processors: int) -> float:
     wait += kib * (SHARE_KIB + TRIM_KIB * is_trimmed) + (0 if in_registers else SHARED_TRIP)
     beside = ctas(config)
     room = processors * (CLUSTERS_OF_16 if config.cluster == 16 else 1) * beside / config.cluster
-    wait *= 1 + max(0.0, rows / room - 1) / beside
+    turns = max(0.0, rows / room - 1) / beside
+    wait *= 1 + (turns if beside == 1 else min(turns, HIDDEN))
+    if config.cluster == 16 and rows > GROUPS_OF_16:
+        rows += -rows % GROUPS_OF_16 / 2
     return COPY + rows * _row(config) + wait
 
 
 def ctas(config: RowTileConfig) -> int:
     """CTAs that a multiprocessor takes at a time, by the registers that softmax had in sixty layouts, rounded."""
-    registers = 32 if config.aligned else 40
+    registers = (32 if config.aligned else 40) + config.beside * 4
     if config.keep == "registers":
         registers = 24 + config.vectors_per_thread * config.vector
     shared = SHARED_BYTES["sm_90"] // (config.shared_bytes() + CTA_BYTES)
@@ -52,9 +57,8 @@ def split_time(rows: int, config: SplitTileConfig) -> float:
     row = _row(config)
     if rows == 1:
         return COPY + row + SINGLE + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
-    ahead = min(rows, config.stages)
-    waits = ahead * max(row, RING_ROW) + (rows - ahead) * max(row, WAITING_ROW)
-    return COPY + RING + waits + rows * row * STAGE * max(0, FULL_RING - config.stages)
+    waits = rows * max(row * (1 + STAGE * max(0, FULL_RING - config.stages)) + ROW_STEP, RING_ROW)
+    return COPY + RING + waits
 
 
 def _row(config: RowTileConfig | SplitTileConfig) -> float:
