@@ -111,7 +111,7 @@ _FLAGS = (
     ),
     ("--softbench-watch", "run again whenever a source of an implementation is saved, and show what changed"),
     ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
-    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per cell"),
+    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per case"),
     ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
     (
         "--softbench-no-page",

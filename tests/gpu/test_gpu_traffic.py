@@ -36,7 +36,8 @@ def counted(case):
     copy = Entrant(roof.variants("copy", "cuda")[0], "roof")
     calls = traffic.calls_for(half, card.l2_bytes)
     plan = plan_graph(half, half, card.l2_bytes, card.peak_gb_s)
-    return traffic.measure(case, copy, plan, calls, seed=1, timeout_s=120)
+    traffic.measure(case, [copy], plan, calls, seed=1, timeout_s=120)
+    return copy.traffic
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -75,9 +76,9 @@ def test_contest_counts_for_everybody(pool):
 def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool, asked):
     names = ("cute_softmax", "torch_eager")
     found = contest(pool, CASES[1], [TWIN, *(BUNDLED[name] for name in names)])
-    assert 2 * len(found) == len(asked) == 6
+    assert [len(request["sealed"]) for request in asked] == [len(found)] * 2
     for request in asked:
-        assert Path(request["handed_over"]).name.startswith("softbench-sealed-")
+        assert all(Path(one["handed_over"]).name.startswith("softbench-sealed-") for one in request["sealed"])
         assert request.keys().isdisjoint({"path", "name", "source_hash", "params"})
     for name, record in found.items():
         assert record.tier == SEALED, (name, record.open_because)
@@ -90,6 +91,7 @@ def test_graphs_of_several_kernels_are_counted_and_open_entrants_too(pool, asked
     found = contest(pool, CASES[0], [*CORNERS, BUNDLED["cuda_cooperative"]])
     imported = {request["params"]["corner"] for request in asked if "path" in request}
     assert imported == {"own_memory"}
+    assert [len(request["sealed"]) for request in asked if "sealed" in request] == [len(found) - 1] * 2
     for name, record in found.items():
         assert record.status is Status.PASSED, name
         assert record.tier == (OPEN if name == "around@own_memory" else SEALED), (name, record.open_because)

@@ -218,13 +218,8 @@ class Measuring:
 
     def _traffic(self, players: Sequence[Entrant], plan: Plan, card: device.Gpu) -> None:
         calls = traffic.calls_for(operators.moved_bytes(self.case)[1], card.l2_bytes)
+        self.view.tell("memory traffic")
         ready = [e for e in players if e.is_ready]
+        seed, timeout_s = self.rng.getrandbits(40), self.rules.timeout_s
         with authors_stopped(ready):
-            for entrant in ready:
-                self.view.tell("memory traffic", entrant.variant.id)
-                try:
-                    entrant.traffic = traffic.measure(
-                        self.case, entrant, plan, calls, seed=self.rng.getrandbits(40), timeout_s=self.rules.timeout_s
-                    )
-                except traffic.TrafficError as error:
-                    entrant.notes.append(f"traffic: {error}")
+            traffic.measure(self.case, ready, plan, calls, seed=seed, timeout_s=timeout_s)

@@ -1,8 +1,8 @@
 """What a call really did: Nsight Compute's counters of the memory, the loads and the warps.
 
-`ncu` runs the variant in a process of its own (`softbench.measure.worker.streamed`): a referee's, if it is sealed. Clocks are left
-alone and no cache is flushed between kernels. The last tens of MB that a call writes stay in the L2 and reach the memory during
-later calls, so only the mean over a stream of calls is what one call costs.
+`ncu` runs `softbench.measure.worker.streamed`. Clocks are left alone and no cache is flushed between kernels. The last tens of MB
+that a call writes stay in the L2 and reach the memory during later calls, so only the mean over a stream of calls is what one call
+costs.
 """
 
 import csv
@@ -11,13 +11,16 @@ import json
 import math
 import operator
 import os
+import secrets
 import shutil
 import signal
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,7 @@ _RUNS = (("application", _BYTES), ("kernel", _ON_CHIP))
 them, which writes the L2 back between two passes: 4 to 8 % of the written bytes would be missing, and L2 hits differ by 1 %."""
 _UNITS = {"byte": 1, "nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6}
 Table = list[dict[str, str]]
+Counted = tuple[Sequence[Table], dict[str, int]]
 _STREAMED = "from softbench.measure.worker.streamed import main; main(sys.argv[1])"
 
 
@@ -66,13 +70,35 @@ def calls_for(written_bytes: int, l2_bytes: int) -> int:
     return max(MIN_CALLS, min(MAX_CALLS, math.ceil(2 * l2_bytes / max(1, written_bytes))))
 
 
-def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, timeout_s: float) -> Traffic:
-    """The counters of a call: the mean of `calls` in a row, after as many that only warm up. Raises TrafficError."""
+def measure(case: Case, entrants: Sequence[Entrant], plan: Plan, calls: int, *, seed: int, timeout_s: float) -> None:
+    """Add counters to entrants, the mean of `calls` in a row after as many that only warm up, or a note why there are none.
+
+    If the process that sealed ones share fails, each has its own: one costs no other its counters.
+    """
+    how = {"plan": asdict(plan), "calls": calls, "seed": seed}
+    sealed = [e for e in entrants if e.tier == SEALED]
+    shared: dict[Entrant, Counted] = {}
+    if len(sealed) > 1:
+        with suppress(TrafficError):
+            shared = dict(zip(sealed, _counted(case, sealed, how, timeout_s), strict=True))
+    for entrant in entrants:
+        try:
+            tables, said = shared.get(entrant) or _counted(case, [entrant], how, timeout_s)[0]
+            entrant.traffic = read_counters(tables, **said)
+        except TrafficError as error:
+            entrant.notes.append(f"traffic: {error}")
+
+
+def _counted(case: Case, entrants: Sequence[Entrant], how: dict[str, Any], timeout_s: float) -> list[Counted]:
+    """What ncu counts in a process of one open entrant, or of sealed ones, which imports no implementation. Raises TrafficError."""
+    first, marker = entrants[0], f"softbench_{secrets.token_hex(8)}"  # no hand-over has such a kernel
+    built, python = first.request("stream", case), first.variant.interpreter
+    if is_sealed := first.tier == SEALED:
+        sealed = [entrant.sealed_file() for entrant in entrants]
+        built, python = {"case": asdict(case), **operator_of(case.operator), "sealed": sealed, "marker": marker}, ""
     with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
-        counts, tables = Path(folder) / "counts.json", []
-        request = _built(case, entrant) | {"plan": asdict(plan), "calls": calls, "seed": seed, "counts": str(counts)}
-        python = "" if entrant.tier == SEALED else entrant.variant.interpreter
-        streamed, variables = program(_STREAMED, request, python)
+        counts, found = Path(folder) / "counts.json", []
+        streamed, variables = program(_STREAMED, built | how | {"counts": str(counts)}, python)
         for replay, metrics in _RUNS:
             log = Path(folder) / f"{replay}.csv"
             command = [
@@ -83,22 +109,20 @@ def measure(case: Case, entrant: Entrant, plan: Plan, calls: int, *, seed: int, 
                 *("--metrics", ",".join(metrics)),
                 *streamed,
             ]
-            printed = _run(command, timeout_s, variables | environment_for("measure"))
-            tables.append(_table(log.read_text(errors="replace") if log.exists() else "", printed))
-        if entrant.tier != SEALED:
-            return read_counters(tables, calls)
-        said = json.loads(counts.read_text()) if counts.exists() else {"calls": calls, "kernels": 0, "unseen": 0}
-        found = read_counters(tables, said["calls"], said["kernels"])
-    if said["unseen"] > UNSEEN_SHARE * (found.read_bytes + found.written_bytes):
-        raise TrafficError(f"its copies and fills move {said['unseen']} bytes per call, which ncu does not count")
-    return found
+            printed = _run(command, timeout_s * (3 + len(entrants)) / 4, variables | environment_for("measure"))
+            found.append(_parts(_table(log.read_text(errors="replace") if log.exists() else "", printed), marker))
+        said = [{"calls": how["calls"]}]
+        if is_sealed:
+            said = json.loads(counts.read_text()) if counts.exists() else []
+    if {len(said), *map(len, found)} != {len(entrants)}:
+        raise TrafficError("the profiled process ended early")
+    return list(zip(zip(*found, strict=True), said, strict=True))
 
 
-def _built(case: Case, entrant: Entrant) -> dict[str, Any]:
-    """What the profiled process builds: a sealed entrant from its hand-over, so that it imports no implementation."""
-    if entrant.tier != SEALED:
-        return entrant.request("stream", case)
-    return entrant.request("stream") | {"case": asdict(case), **operator_of(case.operator), **entrant.sealed_file()}
+def _parts(table: Table, marker: str) -> list[Table]:
+    """What stands between kernels of this name, each part with the line of units."""
+    marks = [at for at, row in enumerate(table) if marker in (row.get("Kernel Name") or "")]
+    return [table[:1] + table[first + 1 : end] for first, end in pairwise([0, *marks, len(table)])]
 
 
 def _table(text: str, printed: str) -> Table:
@@ -107,25 +131,23 @@ def _table(text: str, printed: str) -> Table:
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         faults = [line for line in lines if line.startswith("==ERROR==")]
-        raise TrafficError(
-            f"ncu read no counters: {_last_line(faults) or _last_line(printed.splitlines()) or 'no output'}"
-        )
-    found = list(csv.DictReader(lines[start:]))
-    if len(found) < 2:
-        raise TrafficError("ncu saw no kernel in the calls")
-    return found
+        raise TrafficError(f"ncu read no counters: {_last_line(faults or printed.splitlines()) or 'no output'}")
+    return list(csv.DictReader(lines[start:]))
 
 
-def read_counters(tables: Sequence[Table], calls: int, launched: int | None = None) -> Traffic:
+def read_counters(tables: Sequence[Table], calls: int, launched: int | None = None, unseen: int = 0) -> Traffic:
     """A Traffic from tables of different counters of the same kernels. Raises TrafficError.
 
     The first half is left out: ncu starts with an L2 that holds no writes, and the writes of the first calls stay there.
 
     calls     how many are counted; twice as many were profiled
     launched  how many kernels there were, if that is known: then both halves must have the same ones
+    unseen    bytes that copies and fills of a call move
     """
     if len({len(table) for table in tables}) > 1:
         raise TrafficError("ncu saw another number of kernels when it ran the calls again")
+    if len(tables[0]) < 2:
+        raise TrafficError("ncu saw no kernel in the calls")
     units, *kernels = (functools.reduce(operator.or_, rows) for rows in zip(*tables, strict=True))
     if launched not in (None, len(kernels)):
         raise TrafficError(f"ncu saw {len(kernels)} of {launched} kernels")
@@ -136,6 +158,8 @@ def read_counters(tables: Sequence[Table], calls: int, launched: int | None = No
         raise TrafficError("ncu saw other kernels in the second half of the calls than in the first")
     sums = {name: sum(_value(row, units, name) for row in kernels) for _, names in _RUNS for name in names}
     read, written, duration = (sums[name] / calls for name in _BYTES)
+    if unseen > UNSEEN_SHARE * (read + written):
+        raise TrafficError(f"its copies and fills move {unseen} bytes per call, which ncu does not count")
     hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}
     counts = {name: round(sum(sums[metric] for metric in metrics) / calls) for name, metrics in _COUNTS.items()}
     busy = sum(_value(row, units, _WARPS) * _value(row, units, _BYTES[2]) for row in kernels) / max(

@@ -2,8 +2,9 @@
 
     main('{"case": {...}, "plan": {...}, "calls": N, "seed": N, ...}')
 
-What is called is either an implementation ("path", "name", "source_hash", "params"), or what its author handed over
-("handed_over", "digest"); then no implementation is imported, and the file "counts" says how many calls and kernels there were.
+What is called is either an implementation ("path", "name", "source_hash", "params"), or each of "sealed", which authors handed over
+("handed_over", "digest"); then no implementation is imported, a kernel named "marker" runs between two, and the file "counts" says
+how many calls and kernels there were.
 
 The profiler is switched on for 2 N calls. Calls that together move less than the L2 would find their own data there, so each has
 inputs and outputs that no other call has used within at least twice the L2.
@@ -12,6 +13,7 @@ inputs and outputs that no other call has used within at least twice the L2.
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
+from ctypes import byref, c_void_p
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from softbench.measure.worker.wire import Message, case_of
 def main(argument: str) -> None:
     """Make the calls; raises what the implementation raises, or BadHandOver."""
     request = json.loads(argument)
-    (referee if "handed_over" in request else author)(request)
+    (referee if "sealed" in request else author)(request)
 
 
 def author(request: Message) -> None:
@@ -39,7 +41,7 @@ def author(request: Message) -> None:
 
 
 def referee(request: Message) -> None:
-    """Rebuild what was handed over, and stream it."""
+    """Rebuild what was handed over, and stream it: one after the other, each alone in memory."""
     import torch
 
     from softbench.measure.sealed import handover
@@ -47,16 +49,34 @@ def referee(request: Message) -> None:
     from softbench.measure.sealed.memory import Memory
 
     memory = Memory()  # before there is a context
+    counts: list[Message] = []
     proving.take_operator(request)
     case, seed = case_of(request["case"]), request["seed"]
     operator = operators.get(case.operator)
-    package = handover.read(Path(request["handed_over"]), request["digest"])
     torch.cuda.synchronize()
-    launch = SealedLaunch(package, memory, operator.make_inputs(case, "meta", seed), case)
-    found = launch.stream(operator, case, Plan(**request["plan"]), seed, request["calls"])
-    said = {"calls": found.calls, "kernels": found.kernels, "unseen": found.unseen}
-    Path(request["counts"]).write_text(json.dumps(said))
-    profiled(found.replay, found.replays)
+    for sealed in request["sealed"]:
+        if counts:
+            profiled(lambda: mark(request["marker"]), 1)
+        package = handover.read(Path(sealed["handed_over"]), sealed["digest"])
+        launch = SealedLaunch(package, memory, operator.make_inputs(case, "meta", seed), case)
+        found = launch.stream(operator, case, Plan(**request["plan"]), seed, request["calls"])
+        profiled(found.replay, found.replays)
+        counts.append({"calls": found.calls, "launched": found.kernels, "unseen": found.unseen})
+        launch.close()
+        memory.free_all()
+        torch.cuda.empty_cache()
+    Path(request["counts"]).write_text(json.dumps(counts))
+
+
+def mark(name: str) -> None:
+    """Run a kernel of this name that does nothing."""
+    from softbench.measure.sealed.driver import driver
+
+    text = f".version 7.8 .target sm_90 .address_size 64 .visible .entry {name}() {{ ret; }}".encode()
+    cuda, module, function = driver(), c_void_p(), c_void_p()
+    cuda.cuModuleLoadData(byref(module), text)
+    cuda.cuModuleGetFunction(byref(function), module, name.encode())
+    cuda.cuLaunchKernel(function, *[1] * 6, 0, None, None, None)
 
 
 def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int, held: int) -> None:
