@@ -4,6 +4,7 @@ import json
 import os
 import stat
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from softbench.measure.contest import traffic
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.traffic import TrafficError
 from softbench.measure.plans import Plan
+from softbench.measure.sealed import handover, launch, memory
 from softbench.measure.worker import streamed
 from softbench.model import SEALED, Traffic
 from softbench.records import store
@@ -182,13 +184,24 @@ def test_sealed_variant_has_no_wrong_figure(tmp_path, monkeypatch, fault, reason
     assert reason in note
 
 
-def test_profiled_process_takes_what_it_is_given(monkeypatch):
-    taken = []
-    for name in ("author", "referee"):
-        monkeypatch.setattr(streamed, name, lambda request, name=name: taken.append(name))
-    streamed.main(json.dumps({"path": "mine.py"}))
-    streamed.main(json.dumps({"sealed": []}))
-    assert taken == ["author", "referee"]
+def test_sealed_launches_have_the_memory_in_turn(monkeypatch, tmp_path):
+    torch, events = pytest.importorskip("torch"), []
+    does = {name: lambda *_, name=name: events.append(name) for name in ("replay", "close", "free_all", "author")}
+    fake = SimpleNamespace(**does, stream=lambda *_: fake, replays=2, calls=1, kernels=4, unseen=0)
+    for owner, name, thing in (
+        (memory, "Memory", lambda: fake), (launch, "SealedLaunch", lambda *_: fake), (streamed, "author", fake.author),
+        (handover, "read", lambda _, digest: events.append(digest)), (torch.cuda, "synchronize", lambda: None),
+        (torch.cuda, "empty_cache", lambda: None), (streamed, "mark", events.append),
+        (streamed, "profiled", lambda call, times: [call() for _ in range(times)]),
+    ):  # fmt: skip
+        monkeypatch.setattr(owner, name, thing)
+    how = {"case": asdict(CASE), "plan": asdict(PLAN), "calls": 1, "seed": 1, "counts": str(tmp_path / "counts")}
+    given = {"marker": "mark", "sealed": [{"handed_over": "", "digest": digest} for digest in "ab"]}
+    for request in (how | given, how):
+        streamed.main(json.dumps(request))
+    each = ["replay", "replay", "close", "free_all"]
+    assert events == ["a", *each, "mark", "b", *each, "author"]
+    assert json.loads((tmp_path / "counts").read_text()) == [{"calls": 1, "launched": 4, "unseen": 0}] * 2
 
 
 def test_all_calls_but_the_first_are_marked(monkeypatch):
