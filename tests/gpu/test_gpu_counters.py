@@ -114,7 +114,7 @@ def project(folder):
 
 def test_each_planted_fault_is_named_and_nothing_else(some_gpu, tmp_path):
     """Seven programs and the roof's."""
-    options = ("--softbench-profile=half", "--softbench-traffic", "--softbench-budget=1", "-k", "not torch_eager")
+    options = ("--softbench-profile=half", "--softbench-traffic", "--softbench-budget=4", "-k", "not torch_eager")
     with started(project(tmp_path), *options, CUDA_VISIBLE_DEVICES=device.visible()[0]) as run:
         said, errors = run.communicate(timeout=400)
     assert run.returncode == 0, said + errors

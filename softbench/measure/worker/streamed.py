@@ -69,7 +69,7 @@ def referee(request: Message) -> None:
 
 
 def mark(name: str) -> None:
-    """Run a kernel of this name that does nothing."""
+    """Run a kernel of this name that does nothing, and let lines go that others asked the L2 to keep."""
     from softbench.measure.sealed.driver import driver
 
     text = f".version 7.8 .target sm_90 .address_size 64 .visible .entry {name}() {{ ret; }}".encode()
@@ -77,6 +77,7 @@ def mark(name: str) -> None:
     cuda.cuModuleLoadData(byref(module), text)
     cuda.cuModuleGetFunction(byref(function), module, name.encode())
     cuda.cuLaunchKernel(function, *[1] * 6, 0, None, None, None)
+    cuda.cuCtxResetPersistingL2Cache()
 
 
 def stream(launch: clocks.Launch, inputs: Sequence[tuple[Any, ...]], calls: int, held: int) -> None:
