@@ -244,10 +244,11 @@ class RowLoader:
         trims = self.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
         if const_expr(trims):
             column, columns = self.context.bounds(turn)
-            outside = vector.element_type(self.fill)
-            for i in cutlass.range_constexpr(cute.size(vector)):
-                if (column + i < 0) | (column + i >= columns):
-                    vector[i] = outside
+            size, outside = cute.size(vector), vector.element_type(self.fill)
+            if (column < 0) | (column + size > columns):
+                for i in cutlass.range_constexpr(size):
+                    if (column + i < 0) | (column + i >= columns):
+                        vector[i] = outside
 
     def kept(self, turn: int) -> cute.Tensor:
         """Where vector number `turn` lies, with "shared"."""
