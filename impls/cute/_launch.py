@@ -12,7 +12,7 @@ from . import _host, _plans
 from ._host import Build
 from ._plans import ITEM_BYTES, Gpu
 from ._workspace import outside, reserve, workspace
-from .htile.config import SplitTileConfig
+from .htile.config import VECTOR_BYTES, SplitTileConfig
 from .htile.packing import PackedTileConfig
 
 Launch = Callable[..., Any]
@@ -174,6 +174,23 @@ def _tried(build: Build, device) -> Launch:
     words = build.config.workspace_words
     reserve(device)
     return lambda *tensors: kernel(*tensors, workspace(device, words))
+
+
+def by_alignment(case, builds: Builds) -> Callable[..., Launch]:
+    """Of matrices of rows, the aligned build's launch if all rows start on whole vectors, else the other's. One is ready now."""
+    import torch
+
+    device, vector = torch.device("cuda", torch.cuda.current_device()), VECTOR_BYTES // ITEM_BYTES[case.dtype]
+    can_align = case.columns % vector == 0
+    kernel = functools.cache(lambda aligned: ready(builds(case, gpu(device.index), aligned), device))
+    if case.elements:
+        kernel(can_align)
+
+    def choose(*rows) -> Launch:
+        starts = ((t.data_ptr() | t.stride(0) * t.itemsize) & (vector * t.itemsize - 1) for t in rows)
+        return kernel(can_align and not any(starts))
+
+    return choose
 
 
 def as_matrix(x, columns: int):

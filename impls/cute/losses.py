@@ -23,30 +23,21 @@ def cute_losses(case):
     import torch
 
     check(case)
-    columns, size = case.columns, _plans.ITEM_BYTES[case.dtype]
     is_alone, is_over = case.operator == "cross_entropy", case.operator == "cross_entropy_in_place"
-    dtype, device = getattr(torch, case.out_dtype), torch.device("cuda", torch.cuda.current_device())
-
-    @functools.cache
-    def kernel(aligned):
-        return _launch.ready(of_case(case, _launch.gpu(device.index), aligned), device)
+    dtype, kernel = getattr(torch, case.out_dtype), _launch.by_alignment(case, of_case)
 
     def launch(logits, target, *given):
         make = functools.partial(torch.empty, device=logits.device)
         loss = () if given else (make(case.rows, dtype=torch.float32),)
         dlogits = None if is_alone else logits if is_over else make(case.shape, dtype=dtype)
         if case.elements:
-            rows = _launch.as_matrix(logits, columns)
-            starts_whole = not (rows.data_ptr() | rows.stride(0) * size) & 15
+            rows = _launch.as_matrix(logits, case.columns)
             out = dlogits if is_alone else rows if is_over else dlogits.view(rows.shape)
-            kernel(can_align and starts_whole)(rows, target, *given, *loss, out)
+            kernel(rows)(rows, target, *given, *loss, out)
             if is_over and rows.data_ptr() != logits.data_ptr():
                 logits.copy_(rows.view(logits.shape))
         return dlogits if given else loss[0] if is_alone else (*loss, dlogits)
 
-    can_align = _plans.whole_vectors(columns, size)
-    if case.elements:
-        kernel(can_align)
     return launch
 
 

@@ -1,7 +1,5 @@
 """Softmax under a mask of bools or an added one, in CuTe DSL: here -> kernels/masks.py, in softmax's layouts."""
 
-import functools
-
 from softbench import Unsupported, implementation
 
 from . import _launch, _plans
@@ -16,27 +14,16 @@ def cute_masks(case):
     import torch
 
     _plans.check(case)
-    vector = 16 // _plans.ITEM_BYTES[case.dtype]
-    dtype, device = getattr(torch, case.out_dtype), torch.device("cuda", torch.cuda.current_device())
-
-    @functools.cache
-    def kernel(aligned):
-        return _launch.ready(of_case(case, _launch.gpu(device.index), aligned), device)
+    dtype, kernel = getattr(torch, case.out_dtype), _launch.by_alignment(case, of_case)
 
     def launch(*inputs):
         y = torch.empty(case.shape, dtype=dtype, device=inputs[0].device)
         if case.elements:
             rows = [_launch.as_matrix(t, case.columns) for t in inputs]
             rows = [t.view(torch.uint8) if t.dtype is torch.bool else t for t in rows]
-            kernel(can_align and all(map(whole, rows)))(*rows, y.view(rows[0].shape))
+            kernel(*rows)(*rows, y.view(rows[0].shape))
         return y
 
-    def whole(rows):
-        return not (rows.data_ptr() | rows.stride(0) * rows.itemsize) & (vector * rows.itemsize - 1)
-
-    can_align = case.columns % vector == 0
-    if case.elements:
-        kernel(can_align)
     return launch
 
 
