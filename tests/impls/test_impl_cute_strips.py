@@ -56,6 +56,7 @@ def test_the_groups_are_as_many_for_each_head_and_have_all_rows():
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 from support import emulated_threads as emulated  # noqa: E402
+from support.emulated_memory import tensor, values  # noqa: E402
 
 from impls.cute import _norm_backward  # noqa: E402
 from impls.cute._norm_backward import gradients  # noqa: E402
@@ -106,13 +107,13 @@ def test_the_threads_of_the_kernel(layout, kind):
     ] * 2
     row = "float16"
     given = [
-        emulated.tensor(dy, row, pad=config.vector), emulated.tensor(t, row),
-        emulated.tensor(weight if heads > 1 else weight[0]), emulated.tensor(dtotal, row) if wide else None,
-        emulated.tensor(rstd), None if mean is None else emulated.tensor(mean),
-        *(emulated.tensor(x, kind) for x, kind in zip(made, (row, "float32", "float32", "float32"), strict=True)),
+        tensor(dy, row, pad=config.vector), tensor(t, row),
+        tensor(weight if heads > 1 else weight[0]), tensor(dtotal, row) if wide else None,
+        tensor(rstd), None if mean is None else tensor(mean),
+        *(tensor(x, kind) for x, kind in zip(made, (row, "float32", "float32", "float32"), strict=True)),
     ]  # fmt: skip
     run(config, given, layer, heads, eps, blocks, late)
-    dx, dresidual, dweight, dbias = (emulated.values(x) for x in given[6:])
+    dx, dresidual, dweight, dbias = (values(x) for x in given[6:])
     np.testing.assert_allclose(dresidual, right[0].numpy(), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(dx, right[0].numpy(), rtol=2e-3, atol=2e-3)
     for got, terms in ((dweight, right[1]), (dbias, right[2])):

@@ -1,17 +1,20 @@
-"""Norms of impls/cute with heads and dtypes that differ, and masks, thread by thread on a CPU: `support.emulated_threads`."""
+"""The row-wise kernels of impls/cute on a CPU, thread by thread, against their operators: `support.emulated_threads`."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
-from support.grids import over
 from support.settled import every
-
-from impls.cute.htile.config import RowTileConfig
 
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
+from support import depths  # noqa: E402
 from support import emulated_threads as emulated  # noqa: E402
+from support.emulated_memory import tensor, values  # noqa: E402
 
+from impls.cute import _plans, losses, masks  # noqa: E402
+from impls.cute.htile.config import RowTileConfig  # noqa: E402
+from impls.cute.htile.packing import PackedTileConfig  # noqa: E402
 from softbench.cases import operators  # noqa: E402
 from softbench.measure.check import compare  # noqa: E402
 from softbench.measure.worker import loading  # noqa: E402
@@ -27,11 +30,57 @@ LAYOUTS = {
     "anywhere": RowTileConfig(77, 4, 1, 32, 32, aligned=False),
     "anywhere in shared memory": RowTileConfig(131, 2, 1, 32, 32, "shared", aligned=False),
 }
+PACKED = [
+    *(
+        PackedTileConfig(columns, itemsize, 32, each)
+        for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))
+    ),
+    *(PackedTileConfig(127, 2, 64, 32, 4), PackedTileConfig(52, 2, 32, 4, 1, 4), PackedTileConfig(501, 2, 64, 64, 8)),
+]
 OTHER = {2: "float32", 4: "float16"}
+DTYPES = {2: ("bfloat16", "float16"), 4: ("float32",)}
+FILES = ("log_softmax", "log_softmax_backward", "masked_softmax", "biased_softmax")
+LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both")
 
 
-@over("layer", [False, True])
-@over("layout", list(LAYOUTS))
+@pytest.fixture(autouse=True)
+def known():
+    operators.use([loading.operator(operators.bundled()[name]) for name in (*FILES, *LOSSES)])
+    yield
+    operators.use(())
+
+
+def kind(x):
+    return "uint8" if x.dtype is torch.bool else str(x.dtype).removeprefix("torch.")
+
+
+def computed(case, inputs, config, **flags):
+    """The outputs of the kernel that has such a layout; rows of what it reads are apart, unless it is for dense ones."""
+    plans = losses if case.operator in LOSSES else masks if case.operator.endswith("ed_softmax") else _plans
+    builds = plans.of_case(case, _plans.HOPPER, config.aligned and type(config) is RowTileConfig)
+    build = next(build for build in builds if type(build.config) is type(config))
+    pad = 0 if type(config) is PackedTileConfig else 8 if config.aligned else 1
+    given = [tensor(x.float(), kind(x), pad * (x.dim() > 1)) for x in inputs]
+    specs = operators.get(case.operator).output_specs(case)
+    made = [tensor(np.full(spec.shape, np.nan), spec.dtype) for spec in specs]
+    arguments = [*given, *made, *[None] * (case.operator == "cross_entropy")]
+    if "norm" in case.operator:  # x, weight, bias, residual, y, residual_out, rstd, mean
+        x, *residual, weight, bias = given if case.operator.endswith("layernorm") else (*given, None)
+        arguments = [x, weight, bias, *(residual or [None]), *made, *[None] * (4 - len(made))]
+    module, name = build.kernel.split(".")
+    with emulated.family() as family:
+        kernel = getattr(family(f"kernels.{module}"), name)(config, **dict(build.flags) | flags)
+        emulated.launch(kernel.kernel, config, case.rows, *arguments)
+    return tuple(
+        torch.from_numpy(values(y)).to(getattr(torch, spec.dtype)) for y, spec in zip(made, specs, strict=True)
+    )
+
+
+def fault(case, inputs, config, **flags):
+    return compare(case, inputs, computed(case, inputs, config, **flags)).reason
+
+
+@every(("layout", "layer"), itertools.product(LAYOUTS, [False, True]))
 def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
     config, heads = LAYOUTS[layout], 3
     columns, rows, own = config.columns, 3 * config.rows, {2: "float16", 4: "float32"}[config.itemsize]
@@ -40,23 +89,14 @@ def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
     x, residual = (torch.randn(rows, columns, generator=generator).half() + 0.5 for _ in range(2))
     weight, bias = (torch.randn(heads, columns, generator=generator).half() for _ in range(2))
     given = [
-        emulated.tensor(x, own, pad),
-        emulated.tensor(weight, other),
-        emulated.tensor(bias, own, 8),
-        emulated.tensor(residual, other, pad),
+        *(tensor(x, own, pad), tensor(weight, other)),
+        *(tensor(bias, own, 8), tensor(residual, other, pad)),
     ]
-    empty = torch.full((rows, columns), torch.nan), torch.full((rows,), torch.nan)
-    made = [
-        emulated.tensor(empty[0], own),
-        emulated.tensor(empty[0], other),
-        emulated.tensor(empty[1]),
-        emulated.tensor(empty[1]),
-    ]
+    empty = torch.full((rows, columns), torch.nan)
+    made = [tensor(empty, own), tensor(empty, other), *(tensor(empty[:, 0]) for _ in "12")]
     with emulated.family() as family:
         kernel = family("kernels.norm").Norm(config, layer, 1e-5, heads=True)
-        for cta in range(-(-rows // config.rows)):
-            cluster = emulated.Cluster(config.cluster, config.threads, cta, 0, True)
-            cluster.run(lambda: kernel.kernel(*given, *made[:3], made[3] if layer else None))
+        emulated.launch(kernel.kernel, config, rows, *given, *made[:3], made[3] if layer else None)
     t = x.double() + residual.double()
     mean = t.mean(1, keepdim=True) if layer else torch.zeros(rows, 1)
     rstd = ((t - mean).square().mean(1, keepdim=True) + 1e-5).rsqrt()
@@ -64,40 +104,119 @@ def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
     right = (y, t, rstd[:, 0], *([mean[:, 0]] if layer else []))
     for got, expected in zip(made, right, strict=False):
         most = 1e-5 if got.element_type.width == 32 else 2e-3
-        np.testing.assert_allclose(emulated.values(got), expected.numpy(), rtol=most, atol=most)
+        np.testing.assert_allclose(values(got), expected.numpy(), rtol=most, atol=most)
 
 
-MASKS = [
-    ("masked_softmax", {}),
-    ("biased_softmax", {}),
-]
-
-
-@every(("layout", "mask"), itertools.product(LAYOUTS, MASKS))
-def test_what_is_seen_adds_up_to_one(layout, mask):
+@every(("layout", "operator"), itertools.product(LAYOUTS, ["masked_softmax", "biased_softmax"]))
+def test_what_is_seen_adds_up_to_one(layout, operator):
     """Rows that see nothing, nothing but -inf, infinity or NaN too; NaN is where nothing is seen."""
-    (operator, more), config, rows = mask, LAYOUTS[layout], 5
-    declared, params = loading.operator(operators.bundled()[operator]), {"scale": 0.125} | more
-    operators.use([declared])
-    dtype, pad = {2: "bfloat16", 4: "float32"}[config.itemsize], 8 if config.aligned else 1
-    case = Case(operator, (rows, config.columns), dtype, dtype, params=tuple(params.items()))
-    x, *given = declared.make_inputs(case, "cpu", 1)
+    config = LAYOUTS[layout]
+    dtype = DTYPES[config.itemsize][0]
+    case = Case(operator, (5, config.columns), dtype, dtype, params=(("scale", 0.125),))
+    x, mask = inputs = operators.get(operator).make_inputs(case, "cpu", 1)
     x[1, 40], x[2], x[3, 5], x[4, 60] = torch.inf, -torch.inf, torch.nan, torch.nan
-    if more:
-        given[0][:] = torch.tensor([-1, 45, config.columns - 1, 32, 59])
-    else:
-        given[0][0] = given[0][4, 60] = given[0][2, ::2] = -torch.inf if operator == "biased_softmax" else 0
-    kinds = ["uint8" if t.dtype is torch.bool else str(t.dtype).removeprefix("torch.") for t in (x, *given)]
-    tensors = [
-        emulated.tensor(t.float(), kind, pad * (t.dim() > 1)) for t, kind in zip((x, *given), kinds, strict=True)
-    ]
-    y = emulated.tensor(np.full(x.shape, np.nan), dtype)
-    with emulated.family() as family:
-        kernel = getattr(family("kernels.masks"), "CausalSoftmax" if more else "MaskedSoftmax")(config, **params)
-        for cta in range(-(-rows // config.rows)):
-            cluster = emulated.Cluster(config.cluster, config.threads, cta, 0, True)
-            cluster.run(lambda: kernel.kernel(*tensors, y))
-    found = torch.from_numpy(emulated.values(y)).to(x.dtype)
-    assert not compare(case, (x, *given), found).reason
-    assert compare(case, (x, *given), torch.where(found == 0, 1e-3, found)).reason
-    operators.use(())
+    mask[0] = mask[4, 60] = mask[2, ::2] = -torch.inf if operator == "biased_softmax" else 0
+    (found,) = computed(case, inputs, config)
+    assert not compare(case, inputs, found).reason
+    assert compare(case, inputs, torch.where(found == 0, 1e-3, found)).reason
+
+
+@every(("layout", "online"), [(x, online) for x, c in LAYOUTS.items() for online in {True, c.peers == 1}])
+def test_what_lies_far_below_the_peak_is_not_lost(layout, online):
+    config = LAYOUTS[layout]
+    pairs = {
+        2: [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")],
+        4: [("float32", "float32")],
+    }
+    for dtype, out_dtype in pairs[config.itemsize][: 3 if online else 1]:
+        x = torch.cat(
+            [depths.peaks(config.columns, 8).to(getattr(torch, dtype)), depths.rows(config.columns, dtype, 6)]
+        )
+        assert not fault(Case("softmax", tuple(x.shape), dtype, out_dtype), (x,), config, online=online), dtype
+
+
+def test_many_warps_lose_nothing_either():
+    """Pairs of 36 warps, more than the threads of one; the row rises to its end."""
+    config, x = RowTileConfig(9216, 2, 4, 288, 288), depths.slopes(9216, 2)[1:].bfloat16()
+    assert not fault(Case("softmax", (1, 9216), "bfloat16", "bfloat16"), (x,), config)
+
+
+@every("layout", LAYOUTS)
+def test_logarithms_are_right_down_to_masks(layout):
+    """A row each of normals, of a peak, with masks, and one that sees nothing."""
+    config = LAYOUTS[layout]
+    for dtype in DTYPES[config.itemsize]:
+        case = Case("log_softmax", (5, config.columns), dtype, dtype)
+        x = torch.randn(5, config.columns, generator=torch.Generator().manual_seed(1))
+        x[1, 7], x[2, 1:], x[3], x[4] = 40, -torch.inf, -torch.inf, 1e4 + x[4]
+        x = x.to(getattr(torch, dtype))
+        (y,) = computed(case, (x,), config)
+        assert not compare(case, (x,), y).reason, dtype
+    assert compare(case, (x,), y + 1e-2 * (x > 1)).reason
+
+
+@every(("layout", "operator"), itertools.product(LAYOUTS, LOSSES))
+def test_losses_are_right(layout, operator):
+    """Each layout with another of the hard inputs, which every second has with smoothing and z."""
+    config, declared, number = LAYOUTS[layout], operators.get(operator), list(LAYOUTS).index(layout)
+    if operator.endswith("backward"):
+        config = replace(config, apart=config.cluster > 1, keep="registers")
+    own, *_, last = DTYPES[config.itemsize] * 2
+    asked = (own, own, declared.hard[number % len(declared.hard)]), (last, "float32", "normal")
+    for words, params in zip(asked, ((-100, 0, 0), (0, 0.1, 1e-4))[:: 1 - number % 2 * 2], strict=True):
+        named = tuple(zip(("ignore", "smoothing", "z"), params, strict=True))
+        case = Case(operator, (6, config.columns), *words[:2], "contiguous", words[2], False, named)
+        reason = fault(case, declared.make_inputs(case, "cpu", 1), config)
+        assert not reason, (case.id, reason)
+
+
+NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
+
+
+@every(("layout", "operator"), itertools.product(LAYOUTS, NORMS))
+def test_parts_of_a_row_that_differ(layout, operator):
+    """Eight stretches around heights of their own, all of them far from 0: a mean is off, and must not move the deviation."""
+    config = LAYOUTS[layout]
+    dtype = DTYPES[config.itemsize][0]
+    for offset in (1e2, 1e4, 1e5):
+        case = Case(operator, (2, config.columns), dtype, dtype)
+        inputs = operators.get(operator).make_inputs(case, "cpu", 1)
+        generator = torch.Generator().manual_seed(3)
+        heights = 60 * torch.randn(2, 8, generator=generator) + offset
+        heights = heights.repeat_interleave(-(-config.columns // 8), 1)[:, : config.columns]
+        inputs[0].copy_(heights + torch.randn(heights.shape, generator=generator))
+        assert not fault(case, inputs, config), offset
+
+
+@every("layout", LAYOUTS)
+def test_the_gradient_of_a_logarithm_is_right_down_to_masks(layout):
+    config = LAYOUTS[layout]
+    for dtype, word in itertools.product(DTYPES[config.itemsize][:1], ("y-padding_inf", "peaked")):
+        case = Case("log_softmax_backward", (3, config.columns), dtype, dtype, distribution=word)
+        inputs = operators.get(case.operator).make_inputs(case, "cpu", 1)
+        assert not fault(case, inputs, config), case.id
+
+
+@every("layout", LAYOUTS)
+def test_a_gradient_has_the_smallest_results(layout):
+    config = LAYOUTS[layout]
+    dtype = DTYPES[config.itemsize][0]
+    case = Case("softmax_backward", (12, config.columns), dtype, dtype)
+    _, y = inputs = operators.get(case.operator).make_inputs(case, "cpu", 1)
+    y.copy_(torch.softmax(depths.rows(config.columns, "float32", 12), 1))
+    smallest = torch.finfo(y.dtype).smallest_normal
+    assert ((y > 0) & (y < smallest)).any()
+    (dx,) = computed(case, inputs, config)
+    assert ((dx != 0) & (dx.abs() < smallest)).any()
+    assert not compare(case, inputs, dx).reason
+
+
+@every(("config", "operator"), itertools.product(PACKED, ("softmax", "softmax_backward", *NORMS[:2], NORMS[3])))
+def test_packed_rows(config, operator):
+    """The last CTA has one row."""
+    for dtype in DTYPES[config.itemsize][: 2 if operator == "softmax" else 1]:
+        case = Case(operator, (config.rows + 1, config.columns), dtype, dtype)
+        inputs = operators.get(operator).make_inputs(case, "cpu", config.columns)
+        if operator == "softmax":
+            inputs[0].copy_(depths.rows(config.columns, dtype, case.rows))
+        assert not fault(case, inputs, config), (case.id, config)

@@ -73,9 +73,10 @@ class Layout:
                 step *= math.prod(leaves)
             stride = tuple(strides[mode] for mode in range(len(self.shape)))
         self.stride = stride if isinstance(stride, tuple) else (stride,)
+        self.sizes, self.steps = flat(self.shape), flat(self.stride)
 
     def index(self, place):
-        return sum(i * s for i, s in zip(flat(place), flat(self.stride), strict=True))
+        return sum(i * s for i, s in zip(flat(place), self.steps, strict=True))
 
 
 class Vector(np.ndarray):
@@ -117,11 +118,11 @@ class Tensor:
         self.iterator.memory[self._at(place)] = self.element_type(value)
 
     def _at(self, place):
-        shape = flat(self.shape)
-        if len(flat(place)) < len(shape):  # a number of all modes
-            place = tuple(place[0] // math.prod(shape[:i]) % n for i, n in enumerate(shape))
-        assert all(0 <= i < n for i, n in zip(flat(place), shape, strict=True)), f"{place} of {self.shape}"
-        return self.iterator.at(self.layout.index(place))
+        sizes, place = self.layout.sizes, flat(place)
+        if len(place) < len(sizes):  # a number of all modes
+            place = [place[0] // math.prod(sizes[:i]) % n for i, n in enumerate(sizes)]
+        assert all(0 <= i < n for i, n in zip(place, sizes, strict=True)), f"{place} of {self.shape}"
+        return self.iterator.at(sum(i * s for i, s in zip(place, self.layout.steps, strict=True)))
 
     def load(self):
         return vector([self[i] for i in range(size(self))])
@@ -201,3 +202,20 @@ def new(shape, dtype):
     """Registers, of no particular value."""
     layout = shape if isinstance(shape, Layout) else Layout(shape)
     return Tensor(Pointer([float("nan")] * size(layout), 0, dtype), layout)
+
+
+def tensor(values, dtype="float32", pad=0):
+    """An array as a tensor of memory of its own; pad: elements between its rows."""
+    array = np.asarray(values, dtype=np.float32)
+    *outer, columns = array.shape
+    strides = [(columns + pad) * math.prod(outer[i + 1 :]) for i in range(len(outer))]
+    layout = Layout(array.shape, (*strides, 1))
+    memory = [float("nan")] * (layout.index(tuple(n - 1 for n in array.shape)) + 1)
+    made = Tensor(Pointer(memory, 0, DTYPES[dtype]), layout)
+    for place in np.ndindex(array.shape):
+        made[place] = array[place]
+    return made
+
+
+def values(x):
+    return np.array([x[place] for place in np.ndindex(x.shape)], dtype=np.float64).reshape(x.shape)

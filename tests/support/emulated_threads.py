@@ -5,9 +5,9 @@ their matrix, asynchronous copies arrive as early or as late as they may, and ba
 """
 
 import contextlib
+import functools
 import importlib
 import itertools
-import math
 import threading
 from types import SimpleNamespace
 
@@ -45,10 +45,11 @@ class Cluster:
         self.lock = threading.Condition()
         self.shared = [[] for _ in range(ctas)]
         self.barriers = [threading.Barrier(threads, timeout=TIMEOUT_S) for _ in range(ctas)]
+        self.said = {key: [None] * WARP for key in itertools.product(range(ctas), range(threads // WARP))}
         self.warps = {
-            (c, w): threading.Barrier(WARP, timeout=TIMEOUT_S) for c in range(ctas) for w in range(threads // WARP)
+            key: threading.Barrier(WARP, functools.partial(butterflies, said), TIMEOUT_S)
+            for key, said in self.said.items()
         }
-        self.said = {key: {} for key in self.warps}
         self.arrived, self.mbarriers = 0, {}
         self.errors = []
 
@@ -94,18 +95,21 @@ class SmemAllocator:
         return Pointer(mine[here.taken - 1], 0, dtype)
 
 
-def warp_reduction(value, combine, threads_in_group):
-    """Butterflies over neighbouring threads."""
-    cluster, warp, lane = here.cluster, (here.rank, here.thread // WARP), here.thread % WARP
-    cluster.said[warp][lane] = value
-    cluster.warps[warp].wait()
-    values = [cluster.said[warp][other] for other in range(WARP)]
-    cluster.warps[warp].wait()
-    step = threads_in_group // 2
-    while step:
+def butterflies(said):
+    """Over neighbouring threads of a warp, each of which has left (value, what combines two, threads of a group)."""
+    _, combine, step = said[0]
+    values = [value for value, *_ in said]
+    while step := step // 2:
         values = [combine(values[i], values[i ^ step]) for i in range(WARP)]
-        step //= 2
-    return np.float32(values[lane])
+    said[:] = map(np.float32, values)
+
+
+def warp_reduction(value, combine, threads_in_group):
+    warp, lane = divmod(here.thread, WARP)
+    said = here.cluster.said[here.rank, warp]
+    said[lane] = value, combine, threads_in_group
+    here.cluster.warps[here.rank, warp].wait()
+    return said[lane]
 
 
 def copy_async(source, target, bytes_, _=None):
@@ -164,6 +168,21 @@ def store_shared_remote(target, values, barrier, rank):
     mbarrier(barrier, rank).add(0, -4 * len(values))
 
 
+def bulk(context, source, target):
+    """The whole vectors of a stretch."""
+    elements = Layout(context.whole * context.config.vector)
+    copy(*(Tensor(place.align(16), elements) for place in (source, target)))
+
+
+def bring(stretch):
+    bulk(stretch.context, stretch.start, stretch.tile.iterator)
+    mbarrier(stretch.context.barrier).add(0, -16 * stretch.context.whole)
+
+
+def write(stretch, matrix):
+    bulk(stretch.context, stretch.tile.iterator, stretch.context.place(matrix))
+
+
 def sync_threads():
     here.cluster.barriers[here.rank].wait()
 
@@ -197,7 +216,11 @@ def _arch():
         griddepcontrol_launch_dependents=lambda: None,
         griddepcontrol_wait=lambda: None,
         fmax=lambda a, b, nan=False: most(a, b),
-        rcp_approx=lambda x: np.float32(rcp_approx(x)),
+        rcp_approx=rcp_approx,
+        fence_proxy=lambda *_, **__: None,
+        cp_async_bulk_commit_group=lambda: None,
+        cp_async_bulk_wait_group=lambda *_, **__: None,
+        inline_ptx=lambda *_, read_only_args, **__: read_only_args[0],
     )
 
 
@@ -244,7 +267,8 @@ def family():
         ),
         math=SimpleNamespace(
             rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x))),
-            exp2=lambda x, **how: np.float32(exp2(x, **how)),
+            log=lambda x, **_: np.float32(np.log(np.float64(x))),
+            exp2=exp2,
         ),
         ReductionOp=SimpleNamespace(MAX=most, ADD=lambda a, b: a + b),
     )
@@ -255,21 +279,15 @@ def family():
         copies.copy_async, copies.load_shared = copy_async, load_shared
         copies.tiled_copy_2d, copies.l2_policy = Partition, str
         importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
+        stretch = importlib.import_module(f"{PACKAGE}.htile.packed").Stretch
+        stretch.bring, stretch.write = bring, write
         yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
 
 
-def tensor(values, dtype="float32", pad=0):
-    """An array as a tensor of memory of its own; pad: elements between its rows."""
-    array = np.asarray(values, dtype=np.float32)
-    *outer, columns = array.shape
-    strides = [(columns + pad) * math.prod(outer[i + 1 :]) for i in range(len(outer))]
-    layout = Layout(array.shape, (*strides, 1))
-    memory = [float("nan")] * (layout.index(tuple(n - 1 for n in array.shape)) + 1)
-    made = Tensor(Pointer(memory, 0, DTYPES[dtype]), layout)
-    for place in np.ndindex(array.shape):
-        made[place] = array[place]
-    return made
-
-
-def values(x):
-    return np.array([x[place] for place in np.ndindex(x.shape)], dtype=np.float64).reshape(x.shape)
+def launch(kernel, config, rows, *arguments):
+    """All CTAs of a kernel, one cluster after another; copies arrive late."""
+    together = 1 if getattr(config, "apart", 1) is True else config.cluster
+    groups = -(-rows // (config.rows * getattr(config, "rows_per_thread", 1)))
+    for cta in range(groups * config.cluster // together):
+        cluster = Cluster(together, config.threads, cta, 0, True)
+        cluster.run(lambda: kernel(*arguments))

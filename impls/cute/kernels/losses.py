@@ -124,7 +124,7 @@ class Target:
         """The logit of the target, in its thread."""
         value, row, column, is_mine = Float32(0.0), self.row, self.column, self.is_mine
         if is_mine:
-            value = matrix[row, column].to(Float32)
+            value = Float32(matrix[row, column])
         return value
 
     @cute.jit
@@ -139,7 +139,7 @@ class Target:
         """Write what is right at the target's column over what this thread has stored there."""
         row, column, is_counted = self.row, self.column, self.is_mine & ~self.ignored
         if is_counted:
-            matrix[row, column] = value.to(matrix.element_type)
+            matrix[row, column] = matrix.element_type(value)
 
     @cute.jit
     def counted(self, values: cute.TensorSSA) -> cute.TensorSSA:
