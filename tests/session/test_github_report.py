@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.builders import ended, passport, roof_of, softmax_case, timed
@@ -70,23 +71,15 @@ def test_elsewhere_nothing_is_said(folder):
     assert not (folder / "none.md").exists()
 
 
-class Terminal:
-    def __init__(self):
-        self.lines = []
-
-    def write_line(self, text):
-        self.lines.append(text)
-
-
 def reported(run, regression, **environment):
     report = github.GitHubReport(Selection((), ()), lambda: (run, regression), environment)
-    terminal = Terminal()
-    hook = report.pytest_terminal_summary(terminal)
+    lines = []
+    hook = report.pytest_terminal_summary(SimpleNamespace(write_line=lines.append))
     next(hook)
     with pytest.raises(StopIteration):
         next(hook)
-    assert re.fullmatch(r"::stop-commands::\w+ ::\w+::", " ".join(terminal.lines[:2]))
-    return terminal.lines[2:]
+    assert re.fullmatch(r"::stop-commands::\w+ ::\w+::", " ".join(lines[:2]))
+    return lines[2:]
 
 
 def run(name, *records):

@@ -78,12 +78,8 @@ def test_selection(here, arguments, cases):
     ("arguments", "words"),
     [
         (["--softbench-profile=gpuu"], r"no profile 'gpuu'; choose from cpu, both"),
-        (["--softbench-profile=,"], r"--softbench-profile: no name in ','"),
         (["--softbench-dtype=fp16"], r"--softbench-dtype=fp16: 'fp16' is not a dtype; choose from float16, .*"),
         (["--softbench-rows=9-5"], r"--softbench-rows=9-5: '9-5' is not a size"),
-        (["--softbench-columns=x"], r"--softbench-columns=x: 'x' is not a size"),
-        (["--softbench-budget=0"], r"--softbench-budget: '0' is not a time"),
-        (["--softbench-seed=a"], r"--softbench-seed: 'a' is not a whole number"),
         (["--softbench-shapes=none.yaml"], r"none.yaml: cannot be read"),
         (["--softbench-impls=none"], r"none"),
         (["--softbench-expect-gpu=H200"], r"an H200 is expected, but no CUDA GPU is visible here"),
@@ -128,19 +124,12 @@ def test_a_wrong_kernel_fails_the_run(whole_run):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "word"),
-    [
-        ("own_right", "PASSED"),
-        ("own_mended", "PASSED"),
-        ("own_zeros", "INCORRECT"),
-        ("own_refusing", "UNSUPPORTED"),
-        ("own_lacking", "UNAVAILABLE"),
-        ("own_declared", "XFAIL"),
-    ],
-)
-def test_statuses_are_spoken_by_their_own_words(whole_run, name, word):
-    assert re.search(rf"^shapes.yaml::softmax-float32-16x256::{name} {word}\b", whole_run[1].stdout, re.M)
+def test_statuses_are_spoken_by_their_own_words(whole_run):
+    said = dict(re.findall(r"^shapes.yaml::softmax-float32-16x256::own_(\w+) (\w+)", whole_run[1].stdout, re.M))
+    assert said == {
+        **{"right": "PASSED", "mended": "PASSED", "zeros": "INCORRECT"},
+        **{"refusing": "UNSUPPORTED", "lacking": "UNAVAILABLE", "declared": "XFAIL"},
+    }
 
 
 def test_a_failure_is_reported_in_two_lines(whole_run):

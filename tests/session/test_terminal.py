@@ -58,13 +58,6 @@ def test_the_contest_is_seen_while_it_runs(shown):
     assert rows["(host_copy:"].endswith("100.0")
 
 
-def test_nothing_of_a_board_is_wrapped_at_80_columns(shown):
-    for board in map(board_of, shown.saw(" elapsed")):
-        assert len(board) <= 2 + 1 + 9
-        (row,) = [line for line in board if line.startswith("own_with")] or ["…"]
-        assert "…" in row
-
-
 def test_nothing_of_the_boards_is_left(shown):
     assert shown.returncode == 1
     text = "\n".join(shown.left)
