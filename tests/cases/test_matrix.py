@@ -35,13 +35,6 @@ def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
     assert len(cases) == 57
 
 
-def test_bundled_published_and_cpu_are_few_cases(bundled):
-    published, cpu = bundled.profile("published"), bundled.profile("cpu")
-    assert {(case.dtype, case.out_dtype, case.timed) for case in published} == {("float16", "float16", True)}
-    assert len(cpu) <= 6
-    assert any(case.columns % 2 for case in cpu)
-
-
 def test_bundled_hard_is_checked_only_bearable_and_reaches_every_word(bundled):
     cases = bundled.profile("hard")
     assert 120 <= len(cases) <= 240

@@ -78,19 +78,8 @@ def test_inputs(operator, layout):
 
 
 def test_ideal_work_and_roofs():
-    matrix, column, row = 4 * 2 * 8, 8, 8
-    case = {name: question(name, (4, 2, 8), "bfloat16") for name in NORMS}
-    assert get("rmsnorm").ideal_bytes(case["rmsnorm"]) == 2 * (2 * matrix + column)
-    assert get("layernorm").ideal_bytes(case["layernorm"]) == 2 * (2 * matrix + 2 * column)
-    assert get("add_rmsnorm").ideal_bytes(case["add_rmsnorm"]) == 2 * (4 * matrix + column) + 4 * row
-    assert get("add_layernorm").ideal_bytes(case["add_layernorm"]) == 2 * (4 * matrix + 2 * column) + 2 * 4 * row
-    assert {name: get(name).roof for name in NORMS} == {
-        "rmsnorm": "copy",
-        "layernorm": "copy",
-        "add_rmsnorm": "read2_write2",
-        "add_layernorm": "read2_write2",
-    }
-    assert [get(name).ideal_flops(case[name]) // matrix for name in NORMS] == [4, 7, 5, 8]
+    assert [get(name).roof for name in NORMS] == ["copy"] * 2 + ["read2_write2"] * 2
+    assert [get(name).ideal_flops(question(name, (4, 2, 8))) // 64 for name in NORMS] == [4, 7, 5, 8]
 
 
 @pytest.mark.parametrize("shape", [(4, 8), (8,), (2, 2, 1)])
@@ -203,17 +192,10 @@ def test_wrong_kernels_are_rejected(operator, dtype):
     assert "row 0, column" in reason(case, changed(lambda y, *_: y * 0.98))
     if dtype == "float32" or not NORMS[operator].adds:
         assert "row" in reason(case, launch(operator, scale=1.001))
-    if dtype == "float32":
-        assert "row 0, column" in reason(case, launch(operator, inside=torch.bfloat16))
+    assert "row" in reason(case, launch(operator, inside=torch.bfloat16))
     if NORMS[operator].centred:
         assert "row 0, column" in reason(case, swapped)
         assert "row 0, column" in reason(case, changed(lambda y, *i: y - i[-1]))
-
-
-def test_arithmetic_in_16_bits_is_rejected():
-    for operator in NORMS:
-        case = question(operator, (64, 1024), "bfloat16")
-        assert "row" in reason(case, launch(operator, inside=torch.bfloat16)), operator
 
 
 def test_eps_matters():

@@ -7,7 +7,7 @@ from support import checked
 from support.checked import right
 from support.grids import over
 
-from softbench.cases.operators import DISTRIBUTIONS, OPERATORS, get
+from softbench.cases.operators import DISTRIBUTIONS, get
 from softbench.cases.operators.vocabulary import Layout, check_distribution, parse_layout
 from softbench.measure.check import check
 from softbench.model import DTYPES, Case
@@ -46,10 +46,6 @@ def test_wrong_words_name_the_choices():
         get("relu")
     with pytest.raises(ValueError, match="two dimensions"):
         draw((5,), layout="transposed")
-
-
-def test_every_operator_word_is_an_operator_of_that_name():
-    assert [get(name).name for name in OPERATORS] == list(OPERATORS)
 
 
 @pytest.mark.parametrize(

@@ -41,23 +41,11 @@ def test_the_published_shapes_in_other_words(bundled, name, operators, dtypes):
     assert all(case.timed and case.out_dtype == case.dtype for case in cases)
 
 
-def test_add_norms_are_some_of_them(bundled):
-    cases = bundled.profile("add-norms")
-    assert {case.shape for case in cases} < {case.shape for case in bundled.profile("published")}
-    assert set(axes(cases)) == {(f"add_{n}", d) for n in ("rmsnorm", "layernorm") for d in ("bfloat16", "float32")}
-
-
 def test_odd_widths_are_not_served_from_the_l2(bundled):
     cases = bundled.profile("odd")
     assert min(case.elements * DTYPE_BYTES[case.dtype] for case in cases) >= 128e6
     assert {case.columns for case in cases} == {1000, 8191, 50257, 128256, 151936, 262144}
     assert set(axes(cases)) == {("softmax", dtype) for dtype in ("float16", "bfloat16", "float32")}
-
-
-def test_short_and_few_rows(bundled):
-    assert {case.shape for case in bundled.profile("short")} == {(32768, 128), (32768, 256), (32768, 512)}
-    few = {case.shape for case in bundled.profile("few")}
-    assert few == {(1, 131072), (16, 131072), (1, 1048576), (16, 1048576), (16, 256)}
 
 
 def test_hard_operators_ask_what_is_defined(bundled):

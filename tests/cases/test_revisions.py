@@ -96,13 +96,6 @@ def test_the_commits_that_changed_a_folder(kernels):
         revisions.changes(main, side, kernels)
 
 
-def test_another_folder(kernels, tmp_path):
-    other = tmp_path / "theirs"
-    other.mkdir()
-    (other / "mine.py").write_text(KERNEL)
-    assert [v.implementation for v in revisions.find(str(other), [kernels])] == ["mine@theirs", "mine@theirs"]
-
-
 @pytest.mark.parametrize(
     ("against", "words"),
     [

@@ -86,11 +86,6 @@ def test_the_layout_beside_a_weight_and_a_bias(columns, itemsize, expected):
     assert config.rows_per_thread == (1 if config.keep == "registers" else 2)
 
 
-def test_the_shared_memory_of_rows_beside_one_another():
-    one = RowTileConfig(65536, 4, 8, 256, 256, "shared")
-    assert replace(one, rows_per_thread=2).shared_bytes() == 2 * one.shared_bytes()
-
-
 @pytest.mark.parametrize(("columns", "threads", "aligned"), [(1024, 128, True), (1001, 64, False)])
 def test_a_thread_has_several_rows_only_where_it_has_all_columns_of_them(columns, threads, aligned):
     with pytest.raises(ValueError, match="threads with several rows"):
@@ -201,7 +196,6 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
 @over(
     ("rows", "columns", "itemsize", "expected"),
     [
-        (1, 4096, 4, ""),
         (1, 4100, 4, "cluster"),
         (1, 4096, 4, ""),  # 16 KiB: one CTA
         (1, 196608, 4, "cluster"),  # 768 KiB: a cluster is done before the CTAs of the GPU have told one another

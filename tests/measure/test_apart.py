@@ -117,17 +117,17 @@ def test_who_is_ended_again_alone_has_crashed():
 
 
 @pytest.mark.parametrize(
-    ("worker", "role", "counts"),
+    ("is_lost", "was_killed", "is_isolated", "role", "counts"),
     [
-        ({"is_lost": True, "was_killed": False, "is_isolated": True}, "entrant", True),
-        ({"is_lost": False, "was_killed": True, "is_isolated": False}, "entrant", True),
-        ({"is_lost": False, "was_killed": True, "is_isolated": True}, "entrant", False),
-        ({"is_lost": False, "was_killed": True, "is_isolated": True}, "roof", True),
-        ({"is_lost": False, "was_killed": False, "is_isolated": False}, "roof", False),
+        (True, False, True, "entrant", True),
+        (False, True, False, "entrant", True),
+        (False, True, True, "entrant", False),
+        (False, True, True, "roof", True),
+        (False, False, False, "roof", False),
     ],
 )
-def test_whose_end_may_be_another_s_doing(worker, role, counts):
+def test_whose_end_may_be_another_s_doing(is_lost, was_killed, is_isolated, role, counts):
     entrant = Entrant(variant("mine"), role)
     entrant.settle(Status.CRASHED, "died")
-    entrant.worker = SimpleNamespace(**worker)
+    entrant.worker = SimpleNamespace(is_lost=is_lost, was_killed=was_killed, is_isolated=is_isolated)
     assert bool(apart.ended([entrant])) == counts

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from support.builders import ended, passport, run, softmax_case, timed
@@ -50,8 +49,7 @@ def test_annotations():
     annotations = [*github.failures(runs()[1].records), *github.regressions(compared(), 0.02)]
     text = "".join(f"{line}\n" for line in github.errors(annotations, place))
     assert differences("annotations.txt", text) == ""
-    assert [line.partition(" ")[0] for line in text.split("\n")] == ["::error"] * 5 + [""]
-    assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
+    assert text.replace("\n", "").isprintable()
 
 
 def test_each_sign_that_ends_a_message_or_a_property_is_escaped():
@@ -77,13 +75,6 @@ def test_the_summary():
         leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), summary.document(comparison)
     )
     assert differences("summary.md", text) == ""
-    assert "rows of 16 only" in text
-    assert (
-        text.index("fails: 4 cells fell")
-        < text.index("| rank |")
-        < text.index("What failed")
-        < text.index("## new against old")
-    )
 
 
 def test_the_summary_of_a_run_without_a_baseline_or_times():
@@ -180,10 +171,3 @@ def test_names_of_several_machines_differ_and_no_time_is_an_error():
     assert len({entry["name"] for entry in entries}) == len(entries) == 8
     with pytest.raises(InputError, match="no cell of the run has a time"):
         github.benchmarks([machine(run([ended(CASE, "mine")]))])
-
-
-def test_goldens_are_what_tests_name():
-    folder = Path(__file__).parents[1] / "support" / "data"
-    assert {path.name for path in folder.iterdir()} == {
-        *("annotations.txt", "comment.md", "junit.xml", "log.txt", "summary.md")
-    }
