@@ -35,7 +35,6 @@ def row(elements, **changes):
 
 
 def ranges(name, status, reason=""):
-    """A CUDA kernel that is right on [0, 10] and ends like this on [500, 1000]."""
     safe, large = (row(1000, distribution=f"uniform_{word}", timed=False) for word in ("0_10", "500_1000"))
     passed = timed(safe, name, 1, samples=())
     last = ended(large, name, status, reason) if reason else timed(large, name, 1, samples=())

@@ -58,7 +58,6 @@ class Opened:
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Opens a page from its text."""
     contexts = []
 
     def opened(text, wait="page", **settings):

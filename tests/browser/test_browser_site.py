@@ -12,7 +12,6 @@ NS = 40_000.0
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The kept runs, and three of another machine with a step."""
     folder = tmp_path_factory.mktemp("all")
     for day in (1, 2, 3):
         records = []

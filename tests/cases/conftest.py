@@ -22,5 +22,4 @@ def tree(tmp_path, monkeypatch):
 
 @pytest.fixture
 def shapes(tree):
-    """Writes shapes.yaml into the working directory and returns its path."""
     return lambda text: tree({"shapes.yaml": text})

@@ -14,7 +14,6 @@ from softbench.model import DTYPES
 
 torch = pytest.importorskip("torch")
 SHAPES = {"float16": [(1, 9), (4, 1001)], "bfloat16": [(4, 1001)], "float32": [(5, 1), (2, 4096)]}
-"""Float32 has the longest sums, whose error its outputs show; one and few columns are the same in every dtype."""
 HUGE = ("dtype_max", "causal_min", "padding_min", "all_min")
 """In these, squares overflow float32, but for those of float16."""
 

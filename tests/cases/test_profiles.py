@@ -106,7 +106,6 @@ def test_hard_attention_asks_what_is_defined(bundled):
 
 
 def test_a_seed_draws_the_same_forever(bundled):
-    """The seed in an old record must name its cases for good."""
     cases, other = (matrix.load(bundled.path, seed).profile("random") for seed in (7, 8))
     assert [cases[i].id for i in (0, 199)] == ["softmax-float16-7696x4698", "softmax-bfloat16-56x169098"]
     many, few = other[:150], other[150:200]

@@ -18,7 +18,6 @@ def mine(case, width): ...
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """A folder of kernels in a git repository. Its first commit has the tag v1, and one file has changed since."""
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "project" / "kernels"
     (folder / "deep").mkdir(parents=True)
@@ -124,7 +123,6 @@ def test_what_cannot_be_had_is_one_line(kernels, against, words):
     ],
 )
 def test_another_environment(kernels, tmp_path, says, words):
-    """A link to it makes another name."""
     python = tmp_path / "env/bin/python"
     python.parent.mkdir(parents=True)
     python.write_text(f"#!/bin/sh\necho '{says}'\n")

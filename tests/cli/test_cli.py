@@ -113,7 +113,6 @@ def test_help_has_an_example_of_each_command(command, capsys):
 
 
 def test_neither_torch_nor_pytest_is_imported(folder):
-    """Pages are made on machines without a GPU, and without torch."""
     code = """
 import sys
 from softbench import cli

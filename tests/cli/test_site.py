@@ -48,7 +48,6 @@ def runs(tmp_path, monkeypatch):
 
 
 KINDS = {"index.html", "machines", "operators", "implementations", "cases", "runs"}
-"""The index, and the folders of pages."""
 
 
 def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs):

@@ -33,7 +33,6 @@ DTYPES = [
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache folder of the test's own."""
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

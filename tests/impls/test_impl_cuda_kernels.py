@@ -28,7 +28,6 @@ PAIRS = {
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Kernels of a rung for a pair of dtypes, compiled once a module."""
     made = {}
 
     def of(rung, dtype, out_dtype):
@@ -43,8 +42,6 @@ def compiled(tmp_path_factory):
 
 
 class OneWords:
-    """As `Words` for a single stream."""
-
     def __init__(self, count, device):
         self.tensor = torch.zeros(count, dtype=torch.int64, device=device)
 

@@ -200,7 +200,6 @@ def test_few_rows_of_a_loss_have_more_ctas():
 
 @pytest.fixture(scope="module")
 def resources():
-    """The kernel of a case as the harness reports it: registers, stack, shared memory."""
     pytest.importorskip("cutlass")
 
     def inspect(factory, asked):

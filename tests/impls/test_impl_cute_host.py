@@ -61,7 +61,6 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The builds that were compiled in this process."""
     ran, compile_kernel = [], _host.compile_kernel
     monkeypatch.setattr(
         _host, "compile_kernel", lambda build, *given: ran.append(build) or compile_kernel(build, *given)

@@ -46,7 +46,6 @@ def count(sass, pattern):
 
 
 def chosen(operator, columns, dtype, aligned=True):
-    """The table's layout."""
     return choose(columns, _plans.ITEM_BYTES[dtype], "sm_90", aligned, INPUTS[operator], WEIGHTS[operator])
 
 

@@ -69,7 +69,6 @@ class Cell:
 
     @property
     def builds(self):
-        """The table's, the first choice first."""
         x = self.dtype
         if self.operator == "softmax":
             return list(_plans.softmax(self.columns, x, self.out_dtype or x, GPU, self.aligned, "", self.dense))
@@ -101,8 +100,6 @@ def cells():
 
 @dataclass(frozen=True)
 class Compiled:
-    """A cubin: registers a thread, stack bytes a thread, bytes of shared memory that the kernel allocates."""
-
     code: bytes
     registers: int
     stack: int
@@ -138,7 +135,6 @@ def held_to_legal_copies(codes):
 
 
 def resident(config, registers, shared):
-    """CTAs that a multiprocessor has room for."""
     by_registers = REGISTERS // (-(-registers // 8) * 8 * config.threads)
     return min(by_registers, 2048 // config.threads, SHARED // (shared + CTA_OVERHEAD_BYTES))
 

@@ -53,8 +53,6 @@ def test_a_line_says_rate_and_constant():
 
 
 class Gpu:
-    """Spins without waiting, and clocks that read it, each at a rate and with a constant of its own."""
-
     def __init__(self, graph=1.0, call=1.0, device=1.0):
         self.rates = {"graph": graph, "call": call, "device": device}
         self.now = 0.0

@@ -116,7 +116,6 @@ TWO_H200 = SimpleNamespace(
     cuDeviceGetAttribute=lambda value, attribute, device: put(value, ATTRIBUTES[attribute]),
     cuDeviceGetUuid_v2=lambda uuid, device: put(uuid, [device.value] * 16),
 )
-"""libcuda, as far as it is asked."""
 
 
 UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-010101010101"

@@ -172,7 +172,6 @@ def test_heavy_modules_stay_where_they_belong():
 
 
 def test_heavy_modules_are_imported_inside_functions():
-    """`_kernels.py` is @triton.jit code; `roof` and `spin_kernels` import theirs inside functions, in a worker."""
     found = []
     for path in files():
         tree = ast.parse(path.read_text())

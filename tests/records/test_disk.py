@@ -91,7 +91,6 @@ def test_a_full_disk(whole, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", disks.kinds())
 def test_a_disk_without_room_for_a_header(tmp_path, kind):
-    """Nothing is measured, and no file is left that would be the latest run and hold none."""
     folder = project(tmp_path)
     with disks.small(folder / "reports", kind) as disk:
         disk.fill(500 if kind == "limit" else 0)

@@ -33,7 +33,6 @@ def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path, name, code, word
 
 
 def test_a_debugger_stands_where_the_kernel_raised(tmp_path):
-    """In pytest's own process, with a traceback from the author's file down."""
     folder = project(tmp_path)
     (folder / "kernels" / "mine" / "raising.py").write_text(RAISES)
     (folder / "conftest.py").write_text("import os\nprint('pytest is', os.getpid())\n")

@@ -44,7 +44,6 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch):
 
 
 def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch):
-    """So does one of an entrant that has failed since; it seals nothing."""
     world = World(monkeypatch)
     forged, mine, yours = (
         world.enter(name, ns, tier=tier)

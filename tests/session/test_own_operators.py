@@ -172,7 +172,6 @@ def test_debugging_a_cell_of_an_own_operator(tmp_path):
 
 
 def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path):
-    """A cross-entropy, a router and a masked softmax, with a kernel that errs in each and one that breaks ties otherwise."""
     folder = whole_operators.project(tmp_path)
     bench(folder, "--softbench-profile=timed,hard", "--softbench-budget=1", "--softbench-seed=1", code=1)
     found = statuses(folder)

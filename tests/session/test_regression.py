@@ -144,7 +144,6 @@ def test_a_kernel_against_its_last_commit(tmp_path):
 
 
 def test_a_kernel_in_another_environment(tmp_path):
-    """It has what this one has, but another Triton and no softbench."""
     folder, there = project(tmp_path / "project"), tmp_path / "other"
     venv.create(there, symlinks=True)
     site = next(there.glob("lib/*/site-packages"))

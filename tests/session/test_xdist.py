@@ -79,7 +79,6 @@ def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run):
 
 
 def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
-    """Two die in a contest, and one after the first report of its case."""
     (command.folder / "killed").touch()
     code, text = command.run("-n", "2")
     run_id = command.file().stem

@@ -51,7 +51,6 @@ def timed(case, name, ns, role="entrant", **changes):
 
 
 def roof_of(case, ns, **changes):
-    """A record of a copy, the roof of a case."""
     return timed(case, "copy", ns, "roof", **changes)
 
 
@@ -62,7 +61,6 @@ def two_clocks(case, name, ns, other_ns, clock="call", **more):
 
 
 def ended(case, name, status=Status.UNSUPPORTED, reason="no", **changes):
-    """A record without samples."""
     fields = {"variant": variant(name), "reproduce": f"pytest -k {case.id}", **changes}
     return Record(case=case, status=status, reason=reason, **fields)
 
@@ -72,7 +70,6 @@ def run(records, clock="graph", **changes):
 
 
 def board(records, clock="graph", **changes):
-    """The ranked board of such a run."""
     return leaderboard.build(run(records, clock, **changes))
 
 

@@ -12,7 +12,6 @@ def question(operator, shape=(6, 4096), dtype="float32", distribution="normal", 
 
 
 def right(case):
-    """torch.softmax, as eager users call it."""
     import torch
 
     dtype = getattr(torch, case.out_dtype)
@@ -20,7 +19,6 @@ def right(case):
 
 
 def reason(case, launch):
-    """Why a launch is wrong, in one line."""
     verdict = check(case, launch, "cpu", seed=3)
     assert not verdict.ok
     assert "\n" not in verdict.reason

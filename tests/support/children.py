@@ -8,7 +8,6 @@ from support.paths import ROOT
 
 
 def python(*arguments, cwd=ROOT, **changes):
-    """With this checkout on its path; changes are variables of its environment."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,

@@ -60,7 +60,6 @@ def small(folder, kind):
 
 @lru_cache(maxsize=1)
 def kinds():
-    """Those that this machine allows; a limit always."""
     command = [*_UNSHARE, _MOUNT.format(folder="/mnt")]
     try:
         can_mount = subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0

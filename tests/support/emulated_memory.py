@@ -59,8 +59,6 @@ class Pointer:
 
 
 class Layout:
-    """shape and strides; modes in the order of `order`, the first as they come."""
-
     def __init__(self, shape, stride=None, order=None):
         self.shape = shape if isinstance(shape, tuple) else (shape,)
         if stride is None:

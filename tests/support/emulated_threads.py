@@ -38,8 +38,6 @@ here = threading.local()
 
 
 class Cluster:
-    """CTAs of one cluster: their shared memory, and how their threads wait for one another."""
-
     def __init__(self, ctas, threads, cta, grid, late):
         self.ctas, self.threads, self.cta, self.grid, self.late = ctas, threads, cta, grid, late
         self.lock = threading.Condition()
@@ -225,7 +223,6 @@ def _arch():
 
 
 def most(a, b):
-    """NaN if one is."""
     return np.float32(np.maximum(a, b))
 
 

@@ -159,7 +159,6 @@ def twisted(random, value):
 
 
 def _places(value):
-    """Every (container, key) below a value."""
     keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key

@@ -28,7 +28,6 @@ def unwritten(case):
 
 
 def known(folder):
-    """Know the operator, with its functions."""
     path = folder / "double.py"
     path.write_text("""from softbench import operator
 

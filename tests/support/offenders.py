@@ -66,7 +66,6 @@ class Arena:
     contest: Contest
 
     def run(self, case):
-        """The records of a contest by variant."""
         return {r.variant.id: r for r in self.contest.run(case, registry.find([self.folder]))}
 
     def pids(self, name):

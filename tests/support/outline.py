@@ -35,16 +35,13 @@ class Element:
         return set(self.attributes.get("class", "").split())
 
     def all(self, *names, of=""):
-        """Elements of these names, of a class where one is named."""
         return [e for e in self if e.name in names and (not of or of in e.classes)]
 
     def find(self, key):
-        """The element of an id."""
         (found,) = [e for e in self if e.attributes.get("id") == key]
         return found
 
     def rows(self):
-        """The cells of a table's body, as texts."""
         body = self.all("tbody")[0]
         return [[cell.text for cell in row.all("td", "th")] for row in body.all("tr")]
 
@@ -84,7 +81,6 @@ def unpacked(page, key):
 
 
 def data_of(page):
-    """What the page's script is given."""
     return json.loads(unpacked(page, "data"))
 
 
@@ -99,5 +95,4 @@ def reaching(page):
 
 
 def panels(page):
-    """Ids of the panels in order."""
     return [e.attributes["id"] for e in page.find("main").children if isinstance(e, Element) and e.name != "header"]

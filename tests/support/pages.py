@@ -172,7 +172,6 @@ def hostile():
 
 
 def failures():
-    """Nothing but failures."""
     case, hard = make.softmax_case(), make.softmax_case(timed=False, distribution="all_inf")
     return make.run(
         [

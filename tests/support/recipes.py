@@ -59,7 +59,6 @@ class Block:
 
 
 def blocks(page):
-    """All blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in _BLOCK.finditer(text):
@@ -169,7 +168,6 @@ def run_softbench(line, monkeypatch):
 
 
 def options():
-    """All of pytest's options that are ours."""
     declared = {}
     settings.add_options(type("Group", (), {"addoption": lambda self, name, **how: declared.update({name: how})})())
     return set(declared)

@@ -34,7 +34,6 @@ def kernels(*cubins):
 
 
 def sass(*cubins):
-    """The instructions of each cubin, of all its kernels."""
     return ["\n".join(named.values()) for named in kernels(*cubins)]
 
 

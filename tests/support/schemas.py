@@ -9,7 +9,6 @@ from softbench.render.schema import SCHEMA, of_command
 
 
 def tables_of(command):
-    """The tables of a command in the schema."""
     return of_command({"report": "table"}.get(command, command))
 
 

@@ -91,7 +91,6 @@ class Server:
         return (self.folder / "said").read_text()
 
     def end(self, how=signal.SIGTERM):
-        """Send a signal and wait."""
         if self.process.poll() is None:
             self.process.send_signal(how)
         try:
@@ -103,7 +102,6 @@ class Server:
             self._said.close()
 
     def raw(self, method, path, body=None, token=TOKEN):
-        """Status and body of an answer."""
         connection = _Connection(self.folder / "s")
         try:
             connection.request(method, path, body, {"Authorization": f"Bearer {token}"})
@@ -119,7 +117,6 @@ class Server:
         return json.loads(body)
 
     def submit(self, data):
-        """The id of a job that was accepted."""
         return str(self.ask("POST", "/jobs", data, status=201)["id"])
 
     def jobs(self):
@@ -132,7 +129,6 @@ class Server:
         return [json.loads(line) for line in body.splitlines()]
 
     def awaited(self, job, state, patience_s=30):
-        """The job once it is in this state."""
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
             found = self.ask("GET", f"/jobs/{job}", status=200)

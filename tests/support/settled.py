@@ -49,7 +49,6 @@ def drawn(values, module, test):
 
 
 def family_of(module):
-    """ "cute" of test_impl_cute_table."""
     return module.rpartition(".")[2].removeprefix("test_impl_").partition("_")[0]
 
 

@@ -142,7 +142,6 @@ class Command:
         )
 
     def run(self, *options, **environment):
-        """Exit code and output."""
         process = self.start(*options, **environment)
         text, _ = process.communicate(timeout=60)
         return process.returncode, text

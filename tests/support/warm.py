@@ -44,8 +44,6 @@ _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37
 
 
 class Popen(subprocess.Popen):
-    """subprocess.Popen, by a server."""
-
     server: ClassVar[socket.socket]
 
     def _execute_child(self, args, *rest):
