@@ -179,3 +179,35 @@ def test_drawn_cases_draw_parameters_and_have_columns_for_them(loaded):
     assert found == matrix.drawn(["router", "masked"], 40, 1)
     with pytest.raises(ValueError, match="softmax has no parameter 'k'; it has none"):
         operators.check_own(Case("softmax", (4, 4), "float32", "float32", params=(("k", 2),)))
+
+
+LAYOUTS = ("contiguous", "offset1", "padded8", "strided2", "transposed", "broadcast")
+SHAPES = ((3, 5, 8), (0, 4))
+
+
+def lies(x):
+    return x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()
+
+
+def layouts(operator, case, device):
+    try:
+        inputs = operator.make_inputs(case, device, 1)
+    except ValueError as error:
+        return str(error)
+    assert {x.device.type for x in inputs} == {device}
+    return [lies(x) for x in inputs]
+
+
+def of_file():
+    reads = (Stream("x"), Stream("scale", "columns", "float32", 1.0, 0.1), Stream("at", "rows"))
+    return operators.FileOperator("mine", Path("mine.py"), "mine.py:1", "", "", reads, (Stream("y"),), "softmax")
+
+
+@over("name", (*operators.OPERATORS, "mine"))
+@over("layout", LAYOUTS)
+@over("distribution", ("normal", "drawn_7"))
+def test_on_the_device_meta_inputs_lie_as_real_ones(name, layout, distribution):
+    operator = of_file() if name == "mine" else operators.get(name)
+    for shape in ((2, 3, 4, 8),) if "attention" in name else SHAPES:
+        case = Case(name, shape, "float16", "float16", layout=layout, distribution=distribution)
+        assert layouts(operator, case, "meta") == layouts(operator, case, "cpu")

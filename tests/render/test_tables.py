@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 
-from softbench.analysis.document import Heading, table
+from softbench.analysis.document import Heading, Table, table
 from softbench.analysis.leaderboard import datasets
 from softbench.analysis.leaderboard.formatting import LEGEND, failures, short
 from softbench.analysis.leaderboard.headline import verdict
@@ -263,3 +263,20 @@ def test_many_who_have_no_pass_are_a_sentence_and_no_rows():
     many = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking))
     assert "\n   -" not in many
     assert "3 implementations have no pass in a timed case: one, " in many
+
+
+@pytest.mark.parametrize("word", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", " =1", "\t=1"])
+def test_a_word_that_is_a_formula_is_made_a_text(word):
+    board = make.board([make.ended(CASE, "mine", reason=word, notes=(word,))])
+    (row,) = csv.DictReader(io.StringIO(export.csv(board)))
+    assert row["reason"] == row["notes"] == f"'{word}"
+    *_, line = export.document_markdown([Table(("what",), ((word,),))]).splitlines()
+    assert line.startswith("| '")
+
+
+def test_signs_and_figures_stay_as_they_are():
+    board = make.board([make.timed(CASE, name, 5e4, spread=0) for name in "ab"])
+    assert [row["mark"] for row in csv.DictReader(io.StringIO(export.csv(board)))] == ["=", "="]
+    cells = ("-0.3 %", "+12 ns", "-", "=", "+1.25")
+    *_, line = export.document_markdown([Table(tuple("abcde"), (cells,))]).splitlines()
+    assert line == f"| {' | '.join(cells)} |"
