@@ -123,7 +123,6 @@ def _top(folder: Path) -> Path:
 
 
 def _hash(folder: Path, revision: str) -> str:
-    """The full hash of a revision's commit."""
     top, named = _top(folder), f"{revision}^{{commit}}"
     try:
         return _git(folder, "rev-parse", "--verify", "--end-of-options", named).decode().strip()

@@ -39,7 +39,6 @@ _RUN_WORDS = {"RUN", "A", "B"}
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    """The script is made from the parser."""
     (commands,) = (action for action in options.parser._actions if isinstance(action, argparse._SubParsersAction))
     known: dict[str, argparse.ArgumentParser] = dict(commands.choices)
     takes_runs = [name for name, sub in known.items() if any(map(_is_run, sub._get_positional_actions()))]

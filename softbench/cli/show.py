@@ -54,7 +54,6 @@ def _case(board: Board, case_id: str) -> CaseBoard:
 
 
 def _few(names: list[str], word: str, most: int = 8) -> list[str]:
-    """The names nearest to the word; a run has hundreds."""
     import difflib
 
     return difflib.get_close_matches(word, names, n=most, cutoff=0.3) or names[:most]

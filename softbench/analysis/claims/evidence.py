@@ -104,7 +104,6 @@ def _over(cell: Cell | None, other: Cell | None, clock: str) -> Estimate | None:
 
 
 def _time(cell: Cell, clock: str) -> Estimate | None:
-    """Nanoseconds per launch."""
     samples: Sequence[Samples] = cell.record.clock(clock) if clock else cell.samples
     filled = [own for own in samples if any(own.ns)]
     if not filled:

@@ -82,7 +82,6 @@ def _factor(pair: Inversion) -> float:
 
 
 def _of(board: Board, case: CaseBoard, clock: str) -> list[Inversion]:
-    """The pairs of one case that one clock orders the other way."""
     read = [
         (cell.rank, who, cell.latency_ns or 0.0, times)
         for who, cell in case.cells.items()

@@ -126,7 +126,6 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
 
 
 def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
-    """The operators and the seeds of a group of drawn cases."""
     chosen = next((key for key in fields if key not in DRAWN_KEYS), None)
     if chosen is not None:
         raise fields[chosen].error("a drawn case has its own, which its seed decides; take this key out")
@@ -173,7 +172,6 @@ def _axes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Seque
 
 
 def _params(fields: Mapping[str, Place]) -> tuple[tuple[tuple[str, int | float], ...], ...]:
-    """All combinations of the values of parameters."""
     if "params" not in fields:
         return ((),)
     given = fields["params"].mapping()

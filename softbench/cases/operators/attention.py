@@ -154,8 +154,6 @@ def _together(wanted: Tensor, queries: int, most: int) -> Iterator[tuple[list[in
 
 
 class _Heads:
-    """Some heads in float64 on a device."""
-
     def __init__(
         self, case: Case, is_causal: bool, inputs: tuple[Tensor, ...], numbers: list[int], device: str
     ) -> None:

@@ -62,7 +62,6 @@ def _peaked(slab: Slab) -> None:
 
 
 def _equal(slab: Slab) -> None:
-    """Every element of a row has the same value."""
     value = slab.x.new_empty(slab.i.shape).normal_(generator=slab.generator)
     slab.x.copy_(value.expand_as(slab.x))
 

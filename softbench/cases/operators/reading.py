@@ -109,7 +109,6 @@ class _Reader(Reader):
         return self.made(nodes[key], lambda text: flops.of(text, params, key)) if key in nodes else ""
 
     def params(self, nodes: dict[str, ast.expr]) -> tuple[Parameter, ...]:
-        """The parameters of a case."""
         if "params" not in nodes:
             return ()
         named = [value for key in KEYWORDS[:2] for value in (self.literal(nodes[key]),) if isinstance(value, dict)]
@@ -141,8 +140,6 @@ class _Reader(Reader):
             raise self.error(node, f"the parameter {unused[0]!r} is never used; use it, or take it out of params")
 
     def streams(self, node: ast.expr, params: Sequence[str], *, is_written: bool) -> tuple[Stream, ...]:
-        """The streams of one keyword."""
-
         def make(value: Any) -> tuple[Stream, ...]:
             if not isinstance(value, dict) or not value or not all(isinstance(name, str) for name in value):
                 raise ValueError("streams are a dict of names and shapes, such as {'x': 'case'}")
@@ -217,7 +214,6 @@ class _Reader(Reader):
         return next(iter(self.all_decorated(how)), None)
 
     def all_decorated(self, how: str) -> list[ast.FunctionDef]:
-        """All such functions."""
         wanted = f"{self.function.name}.{how}"
         functions = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
         return [f for f in functions if any(full_name(d, {}) == wanted for d in f.decorator_list)]

@@ -115,7 +115,6 @@ class Stream:
 
 
 def _number(value: int | str, case: Case) -> int:
-    """A number, or that of a parameter."""
     return value if isinstance(value, int) else int(dict(case.params)[value])
 
 
@@ -143,7 +142,6 @@ def of(name: str, value: Any, *, is_written: bool, params: Sequence[str] = ()) -
 
 
 def _fault(stream: Stream, shapes: Sequence[str], params: Sequence[str], *, is_written: bool) -> str:
-    """What is wrong with its values."""
     wide, below = stream.shape, stream.below
     if type(wide) is int and not 0 < wide <= MOST_WIDE:
         return f": {wide} elements per row; give 1 to {MOST_WIDE}"

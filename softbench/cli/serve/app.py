@@ -20,8 +20,6 @@ from softbench.texts import InputError
 
 
 class _Refused(Exception):
-    """A request that is answered with a status and one line."""
-
     def __init__(self, status: int, error: str) -> None:
         super().__init__(error)
         self.status = status

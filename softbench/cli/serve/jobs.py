@@ -142,7 +142,6 @@ class Queue:
         return job
 
     def _load(self, path: Path) -> None:
-        """Take up a job of an earlier process."""
         if path.name.startswith(".new-"):  # its submission was never answered
             shutil.rmtree(path, ignore_errors=True)
             return
@@ -179,7 +178,6 @@ def end_leftover(job: Job) -> None:
 
 
 def _write(path: Path, job: Job) -> None:
-    """Replace a file in one step."""
     part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8") as file:
         json.dump(asdict(job), file)

@@ -133,7 +133,6 @@ def _unmoved(
 
 
 def _row(case: Case, index: Sequence[int]) -> int:
-    """The row of an element of the first input."""
     row = 0
     for at, size in zip(index[:-1], case.shape[:-1], strict=True):
         row = row * size + at

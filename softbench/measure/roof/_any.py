@@ -231,7 +231,6 @@ def word(size: int) -> Any:
 
 
 def _folded(x: Tensor) -> int:
-    """All elements, xored."""
     import torch
 
     while len(x) > 1:

@@ -141,7 +141,6 @@ class AuthorHandler(RequestHandler):
         return {"cold": self.clock.cold_samples(*self._single(request), request["l2_bytes"], redraw)}
 
     def _single(self, request: Message) -> tuple[clocks.Launch, tuple[Any, ...]]:
-        """A launch, and inputs for it."""
         self.phase = "launch"
         return self.slots[request["slot"]].launch, self.operator.make_inputs(self.case, self.device, request["seed"])
 

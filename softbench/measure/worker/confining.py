@@ -19,7 +19,6 @@ _ADVICE = (
 _PARTS = ("writes", "network", "signals")
 _PR_SET_NO_NEW_PRIVS = 38
 _here: dict[str, str] = {}
-"""What `confine` answered in this process."""
 
 
 def enter(temporary: str) -> None:

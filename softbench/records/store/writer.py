@@ -110,7 +110,6 @@ class Writer:
             return False
 
     def _put(self, content: bytes) -> None:
-        """Replace the file in one step."""
         rest = self.path.with_name(f"{self.path.name}.rewritten")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

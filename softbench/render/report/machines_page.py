@@ -19,7 +19,6 @@ def page(machines: Sequence[Machine]) -> str:
 
 
 def _shares(machines: Sequence[Machine]) -> list[Markup]:
-    """% of roof by case and implementation, one column per machine."""
     header = ["[M, N]", "implementation", *(machine.title for machine in machines)]
     parts: list[Markup] = []
     for title, texts in shares(machines).items():
@@ -42,7 +41,6 @@ def _machine(machine: Machine) -> Markup:
 
 
 def _origin(passport: Passport) -> str:
-    """A run: its id, time and versions."""
     driver = passport.device.get("driver")
     versions = [f"{name} {version}" for name, version in sorted(passport.packages.items())]
     parts = [passport.run_id, passport.started, f"driver {driver}" if driver else "", *versions]

@@ -58,7 +58,6 @@ def inline(figure: Figure, view: FigureView, looks: Looks, numbers: Mapping[str,
 def _drawing(
     figure: Figure, view: FigureView, looks: Looks, form: Form, numbers: Mapping[str, int] | None = None
 ) -> tuple[list[Markup], int]:
-    """The elements of a drawing, and its height."""
     height = form.pane if len(figure.panes) == 1 else form.pane // 2
     foot = TOP + len(figure.panes) * (height + GAP) - GAP
     across = scale(figure.x, _values(figure, view.series, "x"), form.sizes)
@@ -97,8 +96,6 @@ def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float] 
 
 
 class _Pane:
-    """Converts values to pixels."""
-
     def __init__(self, across: Scale, up: Scale, top: int, height: int, form: Form) -> None:
         self.across, self.up, self.top, self.height, self.form = across, up, top, height, form
         self.left, self.right, self.foot = form.left, form.left + form.plot, top + height
@@ -142,7 +139,6 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
 
 
 def _series(place: _Pane, entry: Series, style: Style, faint: bool) -> Iterator[Markup]:
-    """A line, and its marks."""
     across: Sequence[float | str] = entry.x
     points = [(place.x(x), place.y(y)) for x, y in zip(across, entry.y, strict=True)]
     if not entry.loose and len(points) > 1:
@@ -160,8 +156,6 @@ def _diagonal(place: _Pane) -> Markup:
 
 @dataclass
 class _End:
-    """Where a series ends, and its name."""
-
     name: str
     of: str
     style: Style

@@ -81,8 +81,6 @@ def _groups(block: Block) -> list[range]:
 
 @dataclass
 class _Group:
-    """Some columns of a block, with all its rows."""
-
     block: Block
     columns: range
     top: float
