@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from softbench.model import Status
+
 Schema = dict[str, Any]
 TYPES: Mapping[str, Schema] = {
     "text": {"type": "string"},
@@ -68,19 +70,7 @@ ROWS = {
         texts="notes",
         words={
             "role": ["entrant", "reference", "roof"],
-            "status": [
-                "PASSED",
-                "CHECKED",
-                "COMPILED",
-                "UNSUPPORTED",
-                "UNAVAILABLE",
-                "INCORRECT",
-                "COMPILE_ERROR",
-                "RUNTIME_ERROR",
-                "OUT_OF_MEMORY",
-                "TIMEOUT",
-                "CRASHED",
-            ],
+            "status": [status.value for status in Status],
             "mark": ["", "=", "?"],
             "tier": ["", "sealed", "open"],
         },

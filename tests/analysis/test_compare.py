@@ -35,7 +35,7 @@ def mine(ns, **changes):
     return timed(CASE, "mine", ns, **changes)
 
 
-@pytest.mark.parametrize(
+@over(
     ("before", "after", "spread", "verdict"),
     [
         (5_000, 5_000.1, 1e-4, "same"),
@@ -201,7 +201,7 @@ def test_hard_cases_are_compared_by_their_status_alone():
     assert "Status: 1 fell. No cell has a time in both runs." in tables.document_text(summary.document(found))
 
 
-@pytest.mark.parametrize(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
+@over(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
 def test_a_limit(after, failing):
     found = compared(mine(5_000), mine(after))
     assert [cell.implementation for cell in found.failures(0.02)] == failing

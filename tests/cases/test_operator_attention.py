@@ -49,7 +49,7 @@ def fault(asked, **changes):
     return check(asked, right(asked, **changes), "cpu", 1).reason
 
 
-@pytest.mark.parametrize("operator", BOTH)
+@over("operator", BOTH)
 def test_expected_agrees_with_sums_key_by_key(operator):
     asked = case(operator, (2, 2, 5, 64), layout="keys-7")
     inputs = get(operator).make_inputs(asked, "cpu", 3)
@@ -97,8 +97,8 @@ def test_the_plain_formula_passes_every_hard_case(asked):
     assert fault(asked, weights=rounded) == ""
 
 
-@pytest.mark.parametrize("operator", BOTH)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@over("operator", BOTH)
+@over("dtype", ["float16", "bfloat16"])
 def test_scores_in_16_bits_pass_where_they_are_small_and_fail_behind_an_offset(operator, dtype):
     kind = getattr(torch, dtype)
     assert fault(case(operator, (1, 4, 300, 64), dtype), logits=lambda s: s.to(kind).float()) == ""

@@ -49,7 +49,7 @@ def test_y_is_a_softmax_of_the_distribution_and_dy_is_normal(dtype, layout):
     assert dy.isfinite().all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@over("layout", LAYOUTS)
 def test_refill_draws_both_in_place(layout):
     case = question((2, 3, 40), "float16", "padding_inf", layout)
     one, two = OPERATOR.make_inputs(case, "cpu", 1), OPERATOR.make_inputs(case, "cpu", 2)
@@ -98,7 +98,7 @@ def test_torch_passes_every_layout(layout, dtype):
         assert reason(question(shape, dtype, layout=layout), eager) == "", shape
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (0, 5), (5, 0), (2, 0, 3), (65537, 2), (1, 262144)])
+@over("shape", [(), (1,), (5,), (0, 5), (5, 0), (2, 0, 3), (65537, 2), (1, 262144)])
 def test_torch_passes_every_shape(shape):
     assert reason(question(shape, "bfloat16"), eager) == ""
 
@@ -136,16 +136,14 @@ def test_products_rounded_to_16_bits_pass_as_they_do_in_torch(dtype, distributio
         assert reason(case, sum_of_rounded_products) == "", shape
 
 
-@pytest.mark.parametrize(
-    ("dtype", "out_dtype"), [("float32", "float32"), ("float64", "float64"), ("float16", "float32")]
-)
+@over(("dtype", "out_dtype"), [("float32", "float32"), ("float64", "float64"), ("float16", "float32")])
 def test_there_is_no_other_reading_where_products_are_in_float32(dtype, out_dtype):
     case = Case("softmax_backward", (2, 33), dtype, out_dtype)
     inputs = OPERATOR.make_inputs(case, "cpu", 0)
     assert [block.others for block in OPERATOR.expected(case, inputs, slice(0, 2), "cpu")] == [()]
 
 
-@pytest.mark.parametrize(("dtype", "half_ulp"), [("bfloat16", 2.0**-8), ("float16", 2.0**-11)])
+@over(("dtype", "half_ulp"), [("bfloat16", 2.0**-8), ("float16", 2.0**-11)])
 def test_other_readings_reach_no_further_than_their_roundings(dtype, half_ulp):
     """An element may move by half an ulp of its product and by y times those of its row, of which most cancel."""
     case = question((8, 4096), dtype)

@@ -81,7 +81,7 @@ def test_ideal_work_and_roofs():
     assert [get(name).ideal_flops(question(name, (4, 2, 8))) // 64 for name in NORMS] == [4, 7, 5, 8]
 
 
-@pytest.mark.parametrize("shape", [(4, 8), (8,), (2, 2, 1)])
+@over("shape", [(4, 8), (8,), (2, 2, 1)])
 def test_ideal_bytes_are_those_of_the_tensors(shape):
     for name in NORMS:
         case = question(name, shape, "float16")
@@ -145,8 +145,8 @@ def test_right_kernels_pass_every_layout_and_shape(operator):
         assert reason(question(operator, shape, "bfloat16"), launch(operator)) == "", shape
 
 
-@pytest.mark.parametrize("operator", ["add_rmsnorm", "add_layernorm"])
-@pytest.mark.parametrize("distribution", ["normal", "shifted_1e2"])
+@over("operator", ["add_rmsnorm", "add_layernorm"])
+@over("distribution", ["normal", "shifted_1e2"])
 def test_the_sum_may_be_rounded_before_it_is_normalised(operator, distribution):
     for dtype in ("float16", "bfloat16", "float32"):
         case = question(operator, (6, 1001), dtype, distribution)
@@ -165,8 +165,8 @@ def test_one_pass_variance_fails_at_an_offset():
     assert "row 0, column" in reason(question("layernorm", distribution="shifted_1e4"), one_pass)
 
 
-@pytest.mark.parametrize("operator", NORMS)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@over("operator", NORMS)
+@over("dtype", ["bfloat16", "float32"])
 def test_wrong_kernels_are_rejected(operator, dtype):
     case = question(operator, (64, 1024), dtype)
     first = 0 if NORMS[operator].adds else ()
@@ -207,8 +207,8 @@ def test_eps_matters():
     assert "row" in reason(case, without_eps)
 
 
-@pytest.mark.parametrize(("operator", "number"), [("add_rmsnorm", 1), ("add_rmsnorm", 2), ("add_layernorm", 3)])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@over(("operator", "number"), [("add_rmsnorm", 1), ("add_rmsnorm", 2), ("add_layernorm", 3)])
+@over("dtype", ["bfloat16", "float32"])
 def test_every_output_is_looked_at(operator, number, dtype):
     case = question(operator, (64, 1024), dtype)
 

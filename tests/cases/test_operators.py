@@ -48,7 +48,7 @@ def test_wrong_words_name_the_choices():
         draw((5,), layout="transposed")
 
 
-@pytest.mark.parametrize(
+@over(
     ("layout", "strides", "offset"),
     [
         ("contiguous", (28, 7, 1), 0),
@@ -92,7 +92,7 @@ def test_same_seed_same_bits_and_refill_redraws(distribution, layout):
     assert torch.equal(x.view(torch.int16), before.view(torch.int16))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@over("dtype", DTYPES)
 def test_ordinary_distributions_are_finite(dtype):
     ordinary = [w for w in DISTRIBUTIONS if "inf" not in w and "nan" not in w]
     assert len(ordinary) == 16
@@ -114,7 +114,7 @@ def test_masks():
     assert not (draw((5, 1), distribution="segments_inf") == inf).any()
 
 
-@pytest.mark.parametrize("word", ["all_inf", "plus_inf", "nan_first", "nan_middle", "nan_last", "nan_with_inf"])
+@over("word", ["all_inf", "plus_inf", "nan_first", "nan_middle", "nan_last", "nan_with_inf"])
 def test_special_rows_are_mixed_with_ordinary_ones(word):
     rows = draw((5, 9), distribution=word).softmax(-1).isnan().all(1)
     assert rows.tolist() == [True, False, True, False, True]

@@ -68,7 +68,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", LONG)
+@over("name", LONG)
 def test_launches_for_one_row_of_100_million(name):
     assert steps(RUNGS[name].plan(shape(1, 10**8), H200)) == LONG[name]
 
@@ -121,7 +121,7 @@ def rows_served(plan, step):
     return step.blocks * (step.threads // plan.group) // plan.chunks
 
 
-@pytest.mark.parametrize(
+@over(
     ("count", "merged", "place", "end"),
     [
         (1, [], 5, 8),
@@ -192,7 +192,7 @@ def test_rows_on_chip(asked, expected):
     assert plan.words == asked[0] * (16 + 4 * (expected[0] + 1))
 
 
-@pytest.mark.parametrize(
+@over(
     ("asked", "reason"),
     [
         ((16, 4096, 4), "rows below 32768 bytes"),
@@ -210,7 +210,7 @@ def test_a_gpu_that_holds_one_block_a_multiprocessor_gets_half_the_blocks():
     assert RUNGS["cooperative"].plan(shape(1, 10**8), gpu).steps[0].blocks == 132
 
 
-@pytest.mark.parametrize(("rows", "columns", "keeps"), [(2048, 1024, True), (2047, 1024, False), (1, 2**21, True)])
+@over(("rows", "columns", "keeps"), [(2048, 1024, True), (2047, 1024, False), (1, 2**21, True)])
 def test_lines_are_kept_from_8_mib_on(rows, columns, keeps):
     assert plans.retains(shape(rows, columns)) is keeps
 

@@ -6,6 +6,7 @@ import re
 import types
 
 import pytest
+from support.grids import over
 from support.sass import sass
 from support.settled import drawn, every
 
@@ -109,7 +110,7 @@ def test_weights_of_either_dtype():
     assert count(text, r"LDG\.E\.64") == 2, "narrower ones are halves of vectors"
 
 
-@pytest.mark.parametrize(
+@over(
     ("config", "order"),
     [
         (RowTileConfig(4096, 2, 1, 256, 256), (4, 0)),
@@ -121,7 +122,7 @@ def test_weights_are_asked_for_before_the_exchange_or_behind_it(config, order):
     assert tuple(count(part, r"LDG\.E\S*\.128") for part in text.split("BAR.SYNC")) == order
 
 
-@pytest.mark.parametrize(
+@over(
     ("rows", "layout", "grid", "block", "cluster"),
     [
         (1, (1000, 2, 1, 128, 64), [1, 1, 1], [128, 1, 1], None),  # half of the only CTA has a row
@@ -136,7 +137,7 @@ def test_every_row_has_threads(rows, layout, grid, block, cluster):
     assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
 
 
-@pytest.mark.parametrize(("threads", "stages", "couriers"), [(512, 7, 4), (512, 1, 2), (960, 0, 2)])
+@over(("threads", "stages", "couriers"), [(512, 7, 4), (512, 1, 2), (960, 0, 2)])
 def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(threads, stages, couriers):
     given = {}
     config = SplitTileConfig(1048576, 4, 132, threads, stages)
@@ -170,9 +171,7 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
         assert how.get("cooperative", False) == (kernel in ("ring", "single", "read_twice")), kernel
 
 
-@pytest.mark.parametrize(
-    ("layer", "weight", "mean", "reason"), [(False, "float32", "float32", "no mean"), (True, "int8", "", "int8")]
-)
+@over(("layer", "weight", "mean", "reason"), [(False, "float32", "float32", "no mean"), (True, "int8", "", "int8")])
 def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
     dtypes = ("float32", weight, "", "", "float32", "", "", mean)
     config = RowTileConfig(4096, 4, 1, 256, 256)

@@ -86,13 +86,13 @@ def test_the_layout_beside_a_weight_and_a_bias(columns, itemsize, expected):
     assert config.rows_per_thread == (1 if config.keep == "registers" else 2)
 
 
-@pytest.mark.parametrize(("columns", "threads", "aligned"), [(1024, 128, True), (1001, 64, False)])
+@over(("columns", "threads", "aligned"), [(1024, 128, True), (1001, 64, False)])
 def test_a_thread_has_several_rows_only_where_it_has_all_columns_of_them(columns, threads, aligned):
     with pytest.raises(ValueError, match="threads with several rows"):
         RowTileConfig(columns, 2, 1, threads, 64, aligned=aligned, rows_per_thread=2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("columns", "itemsize", "expected"),
     [
         (8192, 2, (1, 256, 256, 4, "registers")),
@@ -110,9 +110,9 @@ def test_the_layout_beside_a_weight_a_bias_and_a_residual(columns, itemsize, exp
     assert config.rows_per_thread == 1
 
 
-@pytest.mark.parametrize("terms", [0, 2])
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize("aligned", [True, False])
+@over("terms", [0, 2])
+@over("itemsize", [2, 4])
+@over("aligned", [True, False])
 def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, terms):
     for vectors in [*range(1, 700), 2047, 2048, 2049, 4095, 4097, 16032, 16385, 32767, 65535, 131000]:
         config = choose(vectors * 16 // itemsize, itemsize, "sm_90", aligned, 1, terms)
@@ -127,8 +127,8 @@ def test_every_vector_of_a_row_has_one_thread(itemsize, aligned, terms):
         assert config.vectors_per_thread - config.beside <= MAX_VECTORS
 
 
-@pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize("tiles", [1, 2])
+@over("aligned", [True, False])
+@over("tiles", [1, 2])
 def test_what_is_chosen_has_room_and_what_has_none_is_refused(tiles, aligned):
     for columns in range(4096, 2**20 + 1, 4096):
         bytes_of_row, room = columns * 4, 16 * (SHARED - 4096) // tiles  # less buffers, and what turns round up to
@@ -218,7 +218,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few != "cluster" or first.keep == "registers"
 
 
-@pytest.mark.parametrize(
+@over(
     ("columns", "itemsize", "expected"),
     [
         (16384, 4, (8, 128, 128, 4, "registers")),  # shares of 8 KiB
@@ -232,7 +232,7 @@ def test_the_layout_of_few_rows(columns, itemsize, expected):
     assert layout(choose_few(columns, itemsize)) == expected
 
 
-@pytest.mark.parametrize(("vectors", "ctas", "each"), [(18992, 16, 1192), (2048, 8, 256), (20, 4, 5), (33, 1, 33)])
+@over(("vectors", "ctas", "each"), [(18992, 16, 1192), (2048, 8, 256), (20, 4, 5), (33, 1, 33)])
 def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
     assert share(vectors, ctas) == each
 

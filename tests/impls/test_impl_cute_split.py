@@ -1,13 +1,12 @@
 """How impls/cute lays out rows that are split over the whole GPU: one alone, several through a ring, long ones read twice."""
 
-import pytest
 from support.grids import over
 
 from impls.cute import _plans
 from impls.cute.htile.config import IN_FLIGHT, MAX_THREADS, SHARED_BYTES, SplitTileConfig
 
 
-@pytest.mark.parametrize(("few", "stages"), [("single", 1), ("split", 14), ("", 14)])
+@over(("few", "stages"), [("single", 1), ("split", 14), ("", 14)])
 def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     builds = _plans.softmax(524288, "float32", "float32", _plans.HOPPER, True, few)
     (split,) = [build.config for build in builds if isinstance(build.config, SplitTileConfig)]
@@ -49,7 +48,7 @@ def test_a_ring_has_as_many_stages_as_there_is_room_for():
     assert {*stages} == {*range(3, 15), 0}
 
 
-@pytest.mark.parametrize(("ctas", "team", "stages"), [(132, 22, 7), (132, 1, 4), (78, 9, 1), (1, 1, 0)])
+@over(("ctas", "team", "stages"), [(132, 22, 7), (132, 1, 4), (78, 9, 1), (1, 1, 0)])
 def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
     config = SplitTileConfig(1048576, 4, ctas, 512, stages, team)
     slots = config.slots * (ctas + -(-ctas // team))
@@ -84,7 +83,7 @@ def happened(event, config, ctas):
     return seen
 
 
-@pytest.mark.parametrize("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
+@over("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
 def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
     config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
     for row in range(4 * stages):
@@ -101,7 +100,7 @@ def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
         )
 
 
-@pytest.mark.parametrize("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
+@over("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
 def test_a_ring_has_no_more_slots_than_it_needs(stages):
     config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
     row = 3 * config.slots

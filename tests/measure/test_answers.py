@@ -175,14 +175,12 @@ def test_an_answer_of_another_form_is_nonsense(operation, answer):
     assert found.reason.startswith(f"answered nonsense to '{operation}': ")
 
 
-@pytest.mark.parametrize("status", sorted({s.value for s in Status} - {s.value for s in answers.FAILURES} | {"", "OK"}))
+@over("status", sorted({s.value for s in Status} - {s.value for s in answers.FAILURES} | {"", "OK"}))
 def test_a_worker_says_only_how_its_own_case_failed(status):
     assert is_nonsense(says("prepare", FAILED | {"status": status}))
 
 
-@pytest.mark.parametrize(
-    "change", [{"reason": ""}, {"reason": 3}, {"fatal": 1}, {"status": ["INCORRECT"]}, {"ok": 1}, {"ok": None}]
-)
+@over("change", [{"reason": ""}, {"reason": 3}, {"fatal": 1}, {"status": ["INCORRECT"]}, {"ok": 1}, {"ok": None}])
 def test_a_failure_has_a_status_and_a_reason(change):
     assert is_nonsense(says("prepare", FAILED | change))
 

@@ -96,8 +96,8 @@ def test_the_first_wrong_element_is_named_in_full():
     assert "; 1 of 32 elements wrong" in text
 
 
-@pytest.mark.parametrize("tail", [1, 512])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@over("tail", [1, 512])
+@over("dtype", ["float16", "float32"])
 def test_a_tail_never_written(dtype, tail):
     case = make((6, 4096), dtype)
 
@@ -139,7 +139,7 @@ def test_static_buffers():
     assert "one static buffer: the first launch's output changed" in reason(case, hidden)
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "padded-3", "strided-2", "offset-1"])
+@over("layout", ["contiguous", "padded-3", "strided-2", "offset-1"])
 def test_writes_outside_the_input(layout):
     case = make((4, 9), layout=layout)
 
@@ -152,7 +152,7 @@ def test_writes_outside_the_input(layout):
     assert "wrote outside the input" in reason(case, launch)
 
 
-@pytest.mark.parametrize(("inside", "dtype"), [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")])
+@over(("inside", "dtype"), [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")])
 def test_low_precision_inside(inside, dtype):
     text = reason(make(dtype=dtype), lambda x: x.to(getattr(torch, inside)).softmax(-1).to(x.dtype))
     assert text.startswith("low precision: row 0, ")
@@ -196,14 +196,14 @@ def test_product_minus_product_exponent():
     assert "row 0, column" in reason(make(distribution="shifted_1e4"), launch)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("shape", [(6, 4096), (4096, 16)])
+@over("dtype", ["float16", "bfloat16", "float32"])
+@over("shape", [(6, 4096), (4096, 16)])
 def test_sums_off_by_a_thousandth(shape, dtype):
     case = make(shape, dtype)
     assert "row sum" in reason(case, lambda x: (x.float().softmax(-1) * 1.001).to(x.dtype))
 
 
-@pytest.mark.parametrize("distribution", ["normal", "segments_inf"])
+@over("distribution", ["normal", "segments_inf"])
 def test_truncation_shows_in_the_sums(distribution):
     def launch(x):
         return (x.float().softmax(-1).view(torch.int32) & -65536).view(torch.float32).bfloat16()
@@ -212,8 +212,8 @@ def test_truncation_shows_in_the_sums(distribution):
     assert reason(case, launch).startswith("row sums off: row 0 has 0.99")
 
 
-@pytest.mark.parametrize("shape", [(6, 4096), (4096, 16), (1, 262144)])
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@over("shape", [(6, 4096), (4096, 16), (1, 262144)])
+@over("dtype", ["float16", "bfloat16"])
 def test_unbiased_second_rounding_passes(dtype, shape):
     """An intermediate rounding of half an ulp that is no bias is within one ulp, and within what the sums allow."""
     case = make(shape, dtype)

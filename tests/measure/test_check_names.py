@@ -6,6 +6,7 @@ import time
 
 import pytest
 from support.checked import reason
+from support.grids import over
 
 from softbench.cases.operators import get
 from softbench.measure.check import check, watching
@@ -19,7 +20,7 @@ def make():
     return Case("softmax", (6, 4096), "float32", "float32")
 
 
-@pytest.mark.parametrize(
+@over(
     ("key", "words"),
     [
         (id, "cached by pointer, "),
@@ -62,7 +63,7 @@ def test_an_earlier_launch_returned_again(fails):
     assert reason(make(), launch).startswith(f"{which} launch's output was returned for new inputs: row 0")
 
 
-@pytest.mark.parametrize("known", [1, 2])
+@over("known", [1, 2])
 def test_outputs_that_were_computed_before_the_launch(known):
     case, asked = make(), []
     inputs = [get("softmax").make_inputs(case, "cpu", 3 + i)[0] for i in range(known)]
@@ -94,7 +95,7 @@ def test_a_wrong_output_of_a_drawn_case_is_not_called_precomputed():
     assert reason(case, lambda x: y.clone()).startswith("precomputed, ")
 
 
-@pytest.mark.parametrize("wrong_in", [2, 3])
+@over("wrong_in", [2, 3])
 def test_a_launch_that_is_wrong_now_and_then(wrong_in):
     """A race that the first launch wins. Its third launch differs outside the row that changed, and is compared whole."""
     calls = []

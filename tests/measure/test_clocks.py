@@ -41,7 +41,7 @@ def test_an_input_comes_round_again_only_behind_twice_the_cache(case):
         assert plan.inputs * one >= 2 * L2_BYTES
 
 
-@pytest.mark.parametrize(
+@over(
     ("shape", "dtype", "cache", "launches"),
     [
         ((1, 256), "float16", "warm", 500),
@@ -90,15 +90,13 @@ def test_no_input_comes_twice_where_a_copy_of_its_output_would_gain(read, writte
     assert (plan.inputs < plan.launches) == is_reused
 
 
-@pytest.mark.parametrize("sizes", [(0, 0), (0, 4096), (4096, 0)])
+@over("sizes", [(0, 0), (0, 4096), (4096, 0)])
 def test_a_side_without_bytes_is_planned(sizes):
     plan = plan_graph(*sizes, L2_BYTES, PEAK_GB_S)
     assert 1 <= plan.inputs <= plan.launches <= MAX_LAUNCHES
 
 
-@pytest.mark.parametrize(
-    ("call_ns", "launches"), [(0.0, 200), (1.0, 200), (5_000, 200), (10_000, 100), (300_001, 4), (1e6, 1), (1e12, 1)]
-)
+@over(("call_ns", "launches"), [(0.0, 200), (1.0, 200), (5_000, 200), (10_000, 100), (300_001, 4), (1e6, 1), (1e12, 1)])
 def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
     assert plan_wall(call_ns) == Plan(launches, 2, "")
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.grids import over
 from support.simulated import Pool
 
 from softbench.cases import operators
@@ -44,7 +45,7 @@ def test_a_span_is_last_end_minus_first_start():
     assert spans([*marks(100, 300), early], 1) == [95]
 
 
-@pytest.mark.parametrize(
+@over(
     ("seen", "why"),
     [
         ([], "the profiler saw nothing on the GPU: CUPTI is missing, or another profiler uses it"),
@@ -132,7 +133,7 @@ def launch_of(gpu, *kernels_ns, host_ns=0, seen=None):
     return launch
 
 
-@pytest.mark.parametrize("host_ns", [5_000, 40_000, 200_000])
+@over("host_ns", [5_000, 40_000, 200_000])
 def test_a_call_of_two_kernels_goes_at_the_pace_of_the_gpu(host_ns):
     """However long the host takes between them: the mark before holds the queue."""
     gpu = Gpu()
@@ -176,7 +177,7 @@ def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group():
     assert placed == [3 + group * CALLS for group in range(GROUPS)]
 
 
-@pytest.mark.parametrize("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
+@over("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
 def test_without_a_profiler_it_says_so(fault):
     gpu = Gpu(sees=False)
     gpu.fault = fault

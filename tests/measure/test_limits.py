@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.grids import over
 from support.paths import KEPT
 from support.simulated import PLAN
 
@@ -34,7 +35,7 @@ def fault(*samples, moved=MOVED, flops=0, dtype="float16", **device):
     return Limits.of({**H200, **device}).fault(dtype, moved, flops, samples)
 
 
-@pytest.mark.parametrize("clock", ["graph", "trial", "unsteady"])
+@over("clock", ["graph", "trial", "unsteady"])
 def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock):
     assert not fault(taken(LEAST_NS * 1.001, clock))
     assert fault(taken(LEAST_NS * 0.999, clock)) == (
@@ -49,7 +50,7 @@ def test_of_a_short_replay_one_l2_may_have_been_there_already():
     assert fault(taken(0.749 * moved / 4814.3), moved=moved)
 
 
-@pytest.mark.parametrize("clock", ["device", "cold"])
+@over("clock", ["device", "cold"])
 def test_what_a_single_launch_writes_may_stay_in_the_l2(clock):
     least = (MOVED - H200["l2_bytes"]) / 4814.3
     assert not fault(taken(least * 1.01, clock, launches=1))
@@ -83,7 +84,7 @@ def test_of_host_times_it_is_only_asked_that_they_pass():
         assert fault(taken(0, clock)).startswith(f"impossible: 0 ns per launch by the {clock} clock")
 
 
-@pytest.mark.parametrize("device", [{}, {"name": "a CPU"}, {"sms": "many", "peak_gb_s": None, "cores": True}])
+@over("device", [{}, {"name": "a CPU"}, {"sms": "many", "peak_gb_s": None, "cores": True}])
 def test_a_machine_without_figures_bounds_nothing(device):
     assert Limits.of(device) == Limits()
     assert not Limits.of(device).fault("float16", MOVED, 10**15, [taken(1)])

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.grids import over
 from support.interpreted import interpreted
 from support.paths import ROOT
 from support.sass import sass
@@ -43,7 +44,7 @@ def test_every_set_has_kernels_for_both_kinds_of_device():
         assert all(v.operator == name and v.has_cubins for v in roof.variants(name, "cuda"))
 
 
-@pytest.mark.parametrize("name", operators.ROW_OPERATORS)
+@over("name", operators.ROW_OPERATORS)
 def test_an_operators_roof_takes_its_inputs(name):
     """And moves no more than the operator, up to a weight and a figure a row."""
     operator = operators.get(name)
@@ -60,7 +61,7 @@ def test_an_operators_roof_takes_its_inputs(name):
             assert moved <= operator.ideal_bytes(asked) <= moved + row_figures
 
 
-@pytest.mark.parametrize("name", MIXES)
+@over("name", MIXES)
 def test_verify_rejects_what_was_not_moved(name):
     a, b = pair()
     assert roof.verify(name, (a, b), right(name, a, b), case(name)) == ""
@@ -127,7 +128,7 @@ for name in ("copy", "read2_write1", "read2_write2"):
 """
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@over("dtype", ["float16", "float32"])
 def test_streams_of_any_length_move_in_vectors(dtype):
     """With a mask that may end within a vector, float16 of odd length was moved at a third of the speed."""
     pytest.importorskip("triton")

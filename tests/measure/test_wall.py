@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from support.grids import over
 
 from softbench.cases import operators
 from softbench.measure.clocks import COMPARED_CALLS
@@ -37,7 +38,7 @@ def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output():
         assert all(y.equal(x + 1) for (x,), y in picked)
 
 
-@pytest.mark.parametrize(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
+@over(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
 def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(launches, count):
     place = placed(lambda x: x + 1, launches, count)
     inputs = [x for (x,) in place.buffers.inputs]
@@ -81,7 +82,7 @@ def test_the_last_call_is_always_kept_and_no_more_than_are_compared():
         assert len(picked) <= COMPARED_CALLS + 1
 
 
-@pytest.mark.parametrize("name", ["now", "other"])
+@over("name", ["now", "other"])
 def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name):
     place = placed(lambda x: x + 1)
     right = getattr(place.clock, name)
@@ -98,7 +99,7 @@ def test_a_function_of_python_by_another_name_is_no_clock_either():
         place.turn()
 
 
-@pytest.mark.parametrize(
+@over(
     ("ns", "least", "most", "is_believed"),
     [
         (1_000_000, 999_900, 1_000_100, True),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 from support import outline, pages
+from support.grids import over
 
 from softbench.model import Accuracy, Telemetry
 from softbench.records.claims import ClaimFile
@@ -142,7 +143,7 @@ def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
     assert series["other"]["y"][0] == pytest.approx(100 * own, abs=0.2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("gpu", "columns", "text"),
     [
         ("NVIDIA H800, CUDA 12", 1024, "1 ms"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 from support import outline, pages
+from support.grids import over
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import CaseBoard, estimates
@@ -29,7 +30,7 @@ def tables(page, key, kind):
     return page.find(key).all("table", of=kind)
 
 
-@pytest.mark.parametrize(
+@over(
     ("rows", "columns", "dtype", "expected"),
     [
         (128, 2048, "float16", SMALL),
@@ -44,9 +45,7 @@ def test_regimes(rows, columns, dtype, expected):
     assert regime(CaseBoard(make.softmax_case(rows, columns, dtype), {})) is expected
 
 
-@pytest.mark.parametrize(
-    ("flops_a_byte", "expected"), [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)]
-)
+@over(("flops_a_byte", "expected"), [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)])
 def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
     record = make.timed(make.softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
     (case,) = make.board([record]).cases

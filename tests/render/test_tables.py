@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
+from support.grids import over
 
 from softbench.analysis.document import Heading, Table, table
 from softbench.analysis.leaderboard import datasets
@@ -79,7 +80,7 @@ def test_the_conditions_of_a_time_have_signs_that_the_legend_explains_where_they
     assert "w warm L2 cache; ~ GPU throttled" in export.markdown(board(*records))
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@over("width", [80, 100, 120])
 def test_nine_implementations_fit_the_width_by_sections(width):
     records = [make.timed(case, f"implementation_{i}", 50_000 + 1000 * i) for case in (CASE, WIDE) for i in range(9)]
     records += [make.timed(CASE, "x" * 300, 90_000), make.ended(WIDE, "x" * 300, Status.OUT_OF_MEMORY)]
@@ -194,7 +195,7 @@ def test_what_is_wider_than_the_terminal_comes_below_with_the_same_names():
 SMALL = make.softmax_case(64, 128)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@over("width", [60, 80, 120])
 def test_a_document_keeps_to_the_width_and_loses_no_word(width):
     said = "one cause after another, each with a reason that is far too long for a column beside others"
     header = ("#", "case", "what", "change", "what else", "since")
@@ -225,7 +226,7 @@ def test_who_would_lead_by_another_clock_is_said_under_the_tables():
     assert text.count("In softmax") == 2
 
 
-@pytest.mark.parametrize(
+@over(
     ("times", "said"),
     [
         ({"a": (8e3, 12e3), "b": (8e3 + 1e-3, 9e3), "c": (9e3, 10e3)}, ""),  # of two that are tied one keeps the lead
@@ -265,7 +266,7 @@ def test_many_who_have_no_pass_are_a_sentence_and_no_rows():
     assert "3 implementations have no pass in a timed case: one, " in many
 
 
-@pytest.mark.parametrize("word", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", " =1", "\t=1"])
+@over("word", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", " =1", "\t=1"])
 def test_a_word_that_is_a_formula_is_made_a_text(word):
     board = make.board([make.ended(CASE, "mine", reason=word, notes=(word,))])
     (row,) = csv.DictReader(io.StringIO(export.csv(board)))
