@@ -239,12 +239,3 @@ def test_a_masked_column_has_no_gradient():
 def test_nan_only_where_y_is():
     case = question(distribution="nan_middle")
     assert "a number where NaN is expected" in reason(case, lambda dy, y: eager(dy, y).nan_to_num(0.0))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_torch_passes_on_cuda(dtype):
-    for distribution in DISTRIBUTIONS:
-        case = question((65, 4097), dtype, distribution)
-        assert check(case, eager, "cuda").reason == "", case.id
