@@ -133,8 +133,8 @@ def test_of_declared_failures_a_change_comes_last():
     was, now = (ended(CASE, "lost", status, known_failure="x") for status in (Status.CRASHED, Status.INCORRECT))
     text = text_of(compare.compare(old(*contest(CASE, mine(5_000), was)), new(*contest(CASE, mine(5_500), now))))
     assert "=\n\nOf 1 timed cell 1 slower, 0 faster, " in text
-    assert f"same. 1 declared failure changed in kind.\nMost: +10.01 % {CASE.id} (mine).\n\nbefore:" in text
-    assert text.index("Slower: 1 cell") < text.index("Declared failures that changed in kind\n")
+    assert f"same. 1 declared failure changed in kind.\nMost: +10.01 % {CASE.id} (mine)." in text
+    assert text.index("Slower over the roof: 1 cell") < text.index("Declared failures that changed in kind\n")
 
 
 def many(ratios, other_roofs=()):

@@ -27,6 +27,8 @@ LAYOUTS = {
     "float32 in shared memory": RowTileConfig(264, 4, 1, 64, 64, "shared"),
     "read twice": RowTileConfig(328, 4, 1, 64, 64, "l1"),
     "a cluster": RowTileConfig(712, 2, 2, 32, 32, "shared"),
+    "beside in registers": RowTileConfig(1400, 2, 2, 32, 32, "shared", beside=1),
+    "anywhere and beside": RowTileConfig(1029, 2, 1, 32, 32, "shared", False, beside=2),
     "anywhere": RowTileConfig(77, 4, 1, 32, 32, aligned=False),
     "anywhere in shared memory": RowTileConfig(131, 2, 1, 32, 32, "shared", aligned=False),
 }

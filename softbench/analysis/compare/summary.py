@@ -15,7 +15,8 @@ from softbench.model import Passport, stats
 
 HOW = (
     "Change: time over the roof's in the same rounds, after against before. Slower, faster: its interval (Welch's, over the "
-    "placements of both runs) excludes 0; same: it is within ±0.5 %; cannot tell: it is wider. % before, % after: of roof."
+    "placements of both runs) excludes 0; same: it holds 0 and reaches at most 0.5 % from the change; cannot tell: farther. "
+    "% before, % after: of roof."
 )
 TIMES = ("ms before", "ms after", "% before", "% after")
 COLUMNS = (
@@ -24,7 +25,7 @@ COLUMNS = (
     *("source_before", "source_after", "notes", "reason_after"),
 )
 """Of a cell in two runs; ratio, low and high are time over the roof's, after / before."""
-REASON = 60
+REASON, OTHER_KERNEL = 60, "another roof kernel"
 USUAL = 0.9
 """The share of cells of which a note is said once."""
 
@@ -35,7 +36,7 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
     With whole all other cells too; with fold (for a page) those are folded.
     """
     parts: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
-    parts += lines(verdict(comparison), _largest(comparison))
+    parts += lines(verdict(comparison), _largest(comparison), _roof(comparison))
     runs = (("before", comparison.before), ("after", comparison.after))
     parts += lines(*(f"{word}: {_named(run)}" for word, run in runs), *terms(comparison))
     parts += _moves("Changes of status", comparison, False)
@@ -47,7 +48,6 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
             parts += _changes(word, cells, known, folded=fold and not cells[0].is_changed)
     surroundings = [(change.what, change.before, change.after) for change in comparison.changes]
     parts += table("What else changed", ("what", "before", "after"), surroundings, left=(0, 1, 2))
-    parts += lines(_roof(comparison))
     parts += _moves("Declared failures that changed in kind", comparison, True)
     return [*parts, *lines(*rest(comparison, comparison.before.run_id, comparison.after.run_id))]
 
@@ -229,7 +229,8 @@ def _changes(word: str, cells: Sequence[Pair], known: Collection[str], folded: b
     for cell in cells:
         who = (cell.case.id, short(cell.implementation))
         rows.append((*who, *change_figures(cell.change), *times(cell.before, cell.after), unusual(cell, known)))
-    title = f"{word.capitalize()}: {plural(len(cells), 'cell')}"
+    over = " over the roof" if cells[0].is_changed else ""
+    title = f"{word.capitalize()}{over}: {plural(len(cells), 'cell')}"
     return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
 
 
@@ -240,13 +241,18 @@ def times(a: Cell, b: Cell) -> tuple[str, ...]:
 
 
 def _roof(comparison: RunComparison) -> str:
-    """How the roof's own time changed."""
-    if not comparison.roof:
-        return ""
-    low, high = change_text(min(comparison.roof)), change_text(max(comparison.roof))
-    middle = change_text(statistics.median(comparison.roof))
-    where = f"of {plural(len(comparison.roof), 'case')} with the same roof kernel"
-    return f"The roof's own time: {middle} in the median {where}, {low} to {high}."
+    """What is known of the yardstick: whether the card is another one, how the roof's own time changed, and its kernels."""
+    cards = {run.device.get("uuid") for run in (comparison.before, comparison.after)}
+    said = ["Another card."] * (len(cards) > 1)
+    if comparison.roof:
+        low, high = change_text(min(comparison.roof)), change_text(max(comparison.roof))
+        middle = change_text(statistics.median(comparison.roof))
+        where = f"of {plural(len(comparison.roof), 'case')} with the same roof kernel"
+        said.append(
+            f"The roof's own time: {middle} in the median {where}, {low} to {high}; changes are relative to it."
+        )
+    others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in set(cell.notes) - set(usual(comparison))}
+    return " ".join([*said, *[f"{plural(len(others), 'case')} had another roof kernel."] * bool(others)])
 
 
 def rest(comparison: RunComparison, old: str, new: str) -> Iterator[str]:

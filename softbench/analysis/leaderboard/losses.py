@@ -10,8 +10,10 @@ from softbench.analysis.leaderboard.ranks import versus
 from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import stats
 
-REGISTERS, WARPS, FEWER, MORE = 65536, 64, 0.75, 1.05
+PARTS, WARPS, FEWER, MORE = 4, 64, 0.75, 1.05
 """Of a multiprocessor; a smaller share of the other's warps, and a larger one of its traffic, are differences."""
+PART_REGISTERS, UNIT = 16384, 8
+"""Of a part; a warp takes whole units for each of its 32 threads."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,12 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
         yield f"{spilled} B of stack (spills)"
     if registers and others and _warps(registers) < FEWER * _warps(others):
         yield f"{registers} registers allow {_warps(registers)} of {WARPS} warps, {rival}'s {others} allow {_warps(others)}"
-    if own.call_ns and own.latency_ns and own.call_ns > own.latency_ns:
-        yield f"called from Python it takes {microseconds(own.call_ns)} µs, more than its kernel"
+    if own.call_ns and _is_host_bound(own) and not _is_host_bound(best):
+        yield f"called from Python it waits for the host, {microseconds(own.call_ns)} µs, and {rival} does not"
+
+
+def _is_host_bound(cell: Cell) -> bool:
+    return bool(cell.call_ns and cell.latency_ns and cell.call_ns > cell.latency_ns)
 
 
 def _resources(cell: Cell) -> list[tuple[int, int]]:
@@ -100,4 +106,4 @@ def _resources(cell: Cell) -> list[tuple[int, int]]:
 
 
 def _warps(registers: int) -> int:
-    return min(WARPS, REGISTERS // 32 // registers)
+    return min(WARPS, PARTS * (PART_REGISTERS // (-(-registers // UNIT) * UNIT * 32)))

@@ -112,7 +112,7 @@ function cellFigures(board, cell, speedups, baseline) {
 
 // Errors of the output that was checked, in units of the bound on each.
 function errorFigures(cell) {
-  if (!cell.errors) return cell.kind === "right" && cell.role !== "roof" ? [["error", "not measured"]] : [];
+  if (!cell.errors) return cell.kind === "right" && cell.role !== "roof" ? [["error", "within its bound, and not recorded"]] : [];
   const [largest, p99, bias, elements] = cell.errors;
   const sign = bias < 0 ? "−" : "+";
   return [["largest error", `${largest.toFixed(3)} of its bound`], ["99 % of errors", `up to ${p99.toFixed(3)}`],

@@ -180,14 +180,19 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
     if leader is None:
         nothing = f"nothing failed but {plural(declared, 'cell')} as declared" if declared else "nothing failed"
         answer = f"{plural(failed, 'cell')} failed" if undeclared else nothing
-        return _answer("Is it right", answer, f"of {plural(right + failed + refused, 'cell')} {said}")
+        return _answer("Is all right", answer, f"of {plural(right + failed + refused, 'cell')} {said}")
     counts = outcome_counts(board, leader)
     asked, passed = sum(counts), sum(counts[:3])
     hard = [case for case in board.cases if case.case.operator == leader.operator and not case.case.timed]
     own = sum(leader.implementation in case.cells for case in hard)
     none = f"no hard case, of {len(hard)} here, was put to it" if hard else "this run holds no hard case"
     checked = f"{plural(own, 'hard case')} among them" if own else none
-    return _answer("Is it right", f"{passed} of {plural(asked, 'case')}", checked, f"everybody's cells: {said}")
+    return _answer(
+        join(["Is ", name(leader.implementation), " right"]),
+        f"{passed} of {plural(asked, 'case')}",
+        checked,
+        f"everybody's cells: {said}",
+    )
 
 
 def _trust(contents: Contents) -> Markup:
@@ -236,7 +241,10 @@ def _not_measured(board: Board) -> Markup:
         parts.append(tag("p", "Not selected in this run: ", join((name(text) for text in absent), ", "), "."))
     if not parts:
         return EMPTY
-    counts = {"case": board.missing, "cell": cells, "implementation": len(absent)}
-    total = " and ".join(", ".join(plural(n, noun) for noun, n in counts.items() if n).rsplit(", ", 1))
-    summary = tag("summary", f"Failed, refused or not run: {total}")
+    counts = {
+        "not run": plural(board.missing, "case") * bool(board.missing),
+        "failed or refused": plural(cells, "cell") * bool(cells),
+    }
+    counts["not selected"] = plural(len(absent), "implementation") * bool(absent)
+    summary = tag("summary", "; ".join(f"{count} {word}" for word, count in counts.items() if count))
     return tag("details", summary, *parts, class_="small", open="" if board.missing else None)

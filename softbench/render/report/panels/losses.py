@@ -13,8 +13,8 @@ from softbench.render.report.html import Markup, join, name, panel, row_head, ta
 
 SHOWN = 12
 LEAD = (
-    "Each beside every other one, then against the fastest of each case, the largest loss beyond doubt first. A difference is in "
-    "what was counted of both kernels, and no guess; --softbench-registers and --softbench-traffic count more. "
+    "Each against every other one, then against the fastest of each case, the surest loss first. What else differs was counted of "
+    "both kernels, and may not be the cause; --softbench-registers and --softbench-traffic count more. "
     "Focus in the toolbar opens one."
 )
 GROUPS: tuple[Callable[[Loss], str], ...] = (
@@ -32,8 +32,8 @@ def lost(contents: Contents) -> Markup:
             if found:
                 who = name(standing.implementation)
                 refused = standing.timed - standing.passed
-                average = f"{_mean(loss.ratio for loss in found)} of the fastest's time on average"
-                said = f" loses in {len(found)} of {plural(standing.passed, 'case')}: {average}"
+                average = f"{_mean(loss.ratio for loss in found)} the fastest's time on average"
+                said = f" loses in {len(found)} of {plural(standing.passed, 'case')}, where it takes {average}"
                 said += f", refuses or fails {refused}" if refused > 0 else ""
                 head = tag("summary", who, said, f" of {operator}" if len(contents.board.operators) > 1 else "")
                 beside = _beside(against(contents.board, operator, standing.implementation), standing.implementation)
@@ -43,17 +43,18 @@ def lost(contents: Contents) -> Markup:
 
 
 def _beside(found: Sequence[Against], who: str) -> Markup:
+    """Its time over that of each other one: in all cases of both, in each regime, at most."""
     rows = []
+    regimes = list(dict.fromkeys(regime(case).name for other in found for case, _ in other.ratios))
     for other in found:
         case, most = other.most
-        slower = f"{other.slower} of {len(other.ratios)}"
+        groups = [[ratio for own, ratio in other.ratios if regime(own).name == word] for word in regimes]
+        figures = (_mean(ratio for _, ratio in other.ratios), f"{other.slower} of {len(other.ratios)}")
+        cells = [tag("td", text) for text in (*figures, *(map(_mean, groups) if regimes[1:] else ()))]
         worst = f"{_mean([most], 3)} in ", tag("bdi", short(case.case.id, 60))
-        times = _mean(ratio for _, ratio in other.ratios)
-        rows.append(
-            [row_head(name(other.rival)), tag("td", times), tag("td", slower), tag("td", *worst, class_="label")]
-        )
-    header = ["beside", "× its time", "slower in", "at most"]
-    return table(header, rows, left=(0, 3), label=f"{short(who)} beside the others", data_sort="")
+        rows.append([row_head(name(other.rival)), *cells, tag("td", *worst, class_="label")])
+    header = ["its time over that of", "in all cases", "slower in", *(regimes if regimes[1:] else ()), "at most"]
+    return table(header, rows, left=(0, len(header) - 1), label=f"{short(who)} beside the others", data_sort="")
 
 
 def _groups(found: Sequence[Loss]) -> Markup:
@@ -83,8 +84,10 @@ def _table(contents: Contents, found: Sequence[Loss]) -> Markup:
         ]
         for loss in found[:SHOWN]
     ]
-    header = ["case", "× its time", "fastest", "difference"]
+    header = ["case", "over the fastest", "fastest", "what else differs"]
     label = f"losses of {short(found[0].cell.record.variant.implementation)}"
     shown = table(header, rows, left=(0, 2, 3), label=label, data_grid="")
-    more = tag("p", f"The first {SHOWN} of {len(found)}; the others lose less.", class_="note")
-    return join([shown, more]) if len(found) > SHOWN else shown
+    if len(found) <= SHOWN:
+        return shown
+    rest = max(loss.ratio.ratio for loss in found[SHOWN:])
+    return join([shown, tag("p", f"The first {SHOWN} of {len(found)}; the others at most {rest:.2f}×.", class_="note")])
