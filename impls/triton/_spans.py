@@ -1,6 +1,6 @@
-"""Softmax of what is seen of a row: under masks, up to a last column, in a segment. HELD chunks stay in registers.
+"""Softmax of what is seen of a row: under masks, or up to a last column. HELD chunks stay in registers.
 
-A chunk is LANES vectors of V neighbouring elements. With EDGES rows or segments begin and end within vectors, which are read whole.
+A chunk is LANES vectors of V neighbouring elements. With EDGES rows begin and end within vectors, which are read whole.
 """
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
@@ -17,12 +17,12 @@ from ._rows import join
 @triton.jit
 def spans(
     y_ptr, x_ptr, other_ptr, slope_ptr, columns, KIND: tl.constexpr, SCALE: tl.constexpr, WINDOW: tl.constexpr,
-    ALIBI: tl.constexpr, SEGMENTS: tl.constexpr, CHUNKS: tl.constexpr, HELD: tl.constexpr, LANES: tl.constexpr,
-    V: tl.constexpr, EDGES: tl.constexpr,
+    ALIBI: tl.constexpr, CHUNKS: tl.constexpr, HELD: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr,
+    EDGES: tl.constexpr,
 ):  # fmt: skip
     """The softmax of SCALE x - ALIBI slope distance over columns `first` to before `last`: no other vector is read, y is 0 there.
 
-    KIND    of `other`: "bools" and "adds", a mask as x; "causal", the last column of each row; "ragged", the ends of segments
+    KIND    of `other`: "bools" and "adds", a mask as x; "causal", the last column of each row
     WINDOW  columns that are seen of a causal row; 0 for all
     """
     program = (tl.num_programs(0) - 1 - tl.program_id(0)).to(tl.int64)
@@ -33,12 +33,6 @@ def spans(
             first = tl.maximum(last - WINDOW, 0)
         if ALIBI > 0:
             slope = tl.load(slope_ptr + program) * ALIBI
-    elif KIND == "ragged":
-        row = program // SEGMENTS * columns
-        head = row + tl.load(other_ptr + program - 1, mask=program % SEGMENTS > 0, other=0)
-        tail = tl.maximum(head, row + tl.load(other_ptr + program))
-        start = head // V * V
-        first, last = (head - start).to(tl.int32), (tail - start).to(tl.int32)
     elif EDGES:
         start = program * columns // V * V
         first = (program * columns - start).to(tl.int32)
@@ -81,9 +75,7 @@ def spans(
     for i in tl.static_range(HELD):
         if begin + i < end:
             put(y_ptr, powers[i] * scale, (begin + i) * LANES + each, first, last, columns, V, EDGES)
-    again = begin + HELD
-    if KIND != "ragged":  # NaN, or nothing but -inf: what is seen is told apart from what is not
-        again = begin + tl.where(total > 0.0, HELD, 0)
+    again = begin + tl.where(total > 0.0, HELD, 0)  # NaN, or all is -inf: what is seen is told apart from what is not
     for number in range(end - again):
         lane = (end - 1 - number) * LANES + each
         read = fetch(x_ptr, other_ptr, lane, first, last, KIND, bounded, V)

@@ -1,6 +1,6 @@
 """The softmax family over dense rows in Triton: losses, masks, gradients, a router's top-k.
 
-    here -> _rows.py, _topk.py
+    here -> _rows.py, _segments.py, _spans.py, _topk.py
 
 Parameters of a case are constants of its kernel.
 """
@@ -13,16 +13,16 @@ import triton
 
 from softbench import Unsupported, implementation
 
-from . import _rows, _spans, _topk
-from ._launch import Call, bind, build
+from . import _rows, _segments, _spans, _topk
+from ._launch import Call, bind, build, runnable
 from ._plans import ITEM_BYTES, Plan
 
-SPAN_ITEMS, SEGMENT_ITEMS, SEGMENT_BYTES = 32, 16, 32
+SPAN_ITEMS, SEGMENT_BYTES, SEGMENTS_AHEAD = 32, 32, 2048
+"""What a thread has of a row or of an average segment, and the warps before which that is asked for into the L2."""
 KINDS = {
     "masked_softmax": ("bools", "bool"),
     "biased_softmax": ("adds", ""),
     "causal_softmax": ("causal", "int64"),
-    "ragged_softmax": ("ragged", "int64"),
 }
 """What a span is, and the dtype of the input that tells it, "" for that of x."""
 MOST_EXPERTS, ROUTER_WARPS = 1024, 1
@@ -63,7 +63,7 @@ def triton_family(case):
         tensors = [*written, *dense[:is_over], *dense]
         unaligned = tuple(n for n, x in zip(call.pointers, tensors, strict=True) if x.data_ptr() % 16)
         if case.elements and unaligned not in known:
-            known[unaligned] = bind(call, Plan("rows", 0, warps), unaligned)
+            known[unaligned] = bind(call, _plan(call, warps), unaligned)
         if case.elements:
             known[unaligned](*tensors)
         if is_over:
@@ -77,7 +77,15 @@ def triton_family(case):
 def cubins(case):
     call, _, warps = of_case(case)
     if case.elements:
-        yield call.kernel.__name__, build(call, Plan("rows", 0, warps)).asm["cubin"]
+        yield call.kernel.__name__, build(call, Plan("rows", 0, warps, pdl="PDL" in call.constants)).asm["cubin"]
+
+
+def _plan(call, warps):
+    """Launches of kernels that know PDL overlap where the machine can."""
+    plan = runnable(Plan("rows", 0, warps, pdl="PDL" in call.constants))
+    if "PDL" in call.constants:
+        call.constants["PDL"] = plan.pdl
+    return plan
 
 
 def of_case(case):
@@ -90,6 +98,8 @@ def of_case(case):
         return _router(case, params), [(rows, params["K"])] * 2, ROUTER_WARPS
     if case.operator in KINDS:
         return _of_span(case, params)
+    if case.operator == "ragged_softmax":
+        return _of_segments(case, params)
     constants, warps = _chunks(case)
     constants |= params
     row = {"x_ptr": x, "target_ptr": "int64"}
@@ -119,35 +129,44 @@ def _chunks(case):
 
 
 def _of_span(case, params):
-    """Threads for 32 elements each of what is seen of a row, or for 32 bytes of a segment of average length; each holds 16 of one.
+    """Threads for 32 elements each of what is seen of a row.
 
     Vectors are as wide as the first row's and the last one's end allow; rows that begin within one have edges. Causal rows do not.
     """
     kind, other = KINDS[case.operator]
-    is_ragged = kind == "ragged"
-    constants = {"WINDOW": 0, "ALIBI": 0, "SCALE": 1.0, "SEGMENTS": 1} | params | {"KIND": kind}
+    constants = {"WINDOW": 0, "ALIBI": 0, "SCALE": 1.0} | params | {"KIND": kind}
     if constants["WINDOW"] >= case.columns:
         constants["WINDOW"] = 0
-    seen = (constants["WINDOW"] or case.columns) // constants["SEGMENTS"]
-    each = SEGMENT_BYTES // ITEM_BYTES[case.dtype] if is_ragged else SPAN_ITEMS
-    warps = triton.next_power_of_2(-(-max(1, seen) // (32 * each)))
-    warps = min(warps, 32 if is_ragged else 16)
+    seen = constants["WINDOW"] or case.columns
+    warps = min(triton.next_power_of_2(-(-max(1, seen) // (32 * SPAN_ITEMS))), 16)
     vector = math.gcd(case.columns if kind == "causal" else case.elements, 16 // ITEM_BYTES[case.dtype])
     lanes = 32 * warps * (1 if vector > 1 else 8)
-    width, most = lanes * vector, (SEGMENT_ITEMS if is_ragged else SPAN_ITEMS) * 32 * warps
-    edges = is_ragged or case.columns % vector > 0
+    width, most = lanes * vector, SPAN_ITEMS * 32 * warps
+    edges = case.columns % vector > 0
     chunks = -(-(case.columns + edges * (vector - 1)) // width)
-    held = min(chunks, -(-seen * 4 // width), most // width)
-    if not is_ragged:
-        needed = min(chunks, -(-seen // width) + (seen < case.columns))
-        held = needed if needed * width <= most * 5 // 4 else 0
+    needed = min(chunks, -(-seen // width) + (seen < case.columns))
+    held = needed if needed * width <= most * 5 // 4 else 0
     constants |= {"CHUNKS": chunks, "HELD": held, "LANES": lanes, "V": vector, "EDGES": edges}
     pointers = {"y_ptr": case.out_dtype, "x_ptr": case.dtype, "other_ptr": other or case.dtype}
     if kind == "causal":
         pointers["slope_ptr"] = "float32"
     else:
         constants["slope_ptr"] = None
-    call = Call(_spans.spans, case.rows * constants["SEGMENTS"], pointers, {"columns": case.columns}, constants)
+    return Call(_spans.spans, case.rows, pointers, {"columns": case.columns}, constants), [case.shape], warps
+
+
+def _of_segments(case, params):
+    """Threads for 32 bytes each of a segment of average length; each holds twice that."""
+    item, compiles = ITEM_BYTES[case.dtype], os.environ.get("TRITON_INTERPRET") != "1"
+    most = SEGMENT_BYTES // item * 32
+    warps = min(triton.next_power_of_2(-(-max(1, case.columns // params["SEGMENTS"]) // most)), 16)
+    vector = math.gcd(case.elements, 16 // item)
+    lanes = 32 * warps * (1 if vector > 1 else 8)
+    held = max(1, min(-(-case.columns // (lanes * vector)), 2 * most * warps // (lanes * vector)))
+    constants = params | {"HELD": held, "LANES": lanes, "V": vector, "PDL": True}
+    constants |= {"AHEAD": SEGMENTS_AHEAD // warps * compiles, "PACKED": item == 2 and compiles}
+    pointers = {"y_ptr": case.out_dtype, "x_ptr": case.dtype, "ends_ptr": "int64"}
+    call = Call(_segments.segments, case.rows * params["SEGMENTS"], pointers, {"columns": case.columns}, constants)
     return call, [case.shape], warps
 
 

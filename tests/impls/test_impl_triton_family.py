@@ -99,6 +99,16 @@ def test_logarithms_by_every_kernel_of_softmax():
     ends_well(run(LOG, "log_softmax", FILE.parent / "best.py", "triton_best"))
 
 
+SEGMENTS = """
+for dtype in ("bfloat16", "float32"):
+    right((2, 9000), dtype, words=("normal", "empty"), segments=40)
+"""
+
+
+def test_segments_longer_than_a_program_holds():
+    ends_well(run(SEGMENTS, "ragged_softmax"))
+
+
 FAULTS = {
     "no guard for lanes of -inf": ("_rows", 'tl.where(top == -float("inf"), 0.0, top)', "top", "cross_entropy"),
     "lanes are not rescaled": ("_rows", "total * power(maximum - base, True)", "total", "cross_entropy"),
@@ -112,7 +122,9 @@ FAULTS = {
     "the gradient of z is forgotten": ("_rows", "grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
     "equal keys keep the order of their columns": ("_topk", "(rival > key) |", "", "softmax_topk"),
     "who is chosen among equal keys is left open": ("_topk", "if tl.max((torn", "if tl.max(((row < 0)", "softmax_topk"),
-    "an edge is left out": ("_spans", "[:, None] * ((last", "[:, None] * 0 * ((last", "ragged_softmax"),
+    "an edge is left out": ("_spans", "[:, None] * ((last", "[:, None] * 0 * ((last", "masked_softmax"),
+    "an edge of a segment is left out": ("_segments", "(count - 1) * V + each", "each - V", "ragged_softmax"),
+    "a long segment's end is left out": ("_segments", "if count > HELD * LANES:", "if count < 0:", "ragged_softmax"),
     "a window is one column too wide": ("_spans", "last - WINDOW,", "last - WINDOW - 1,", "causal_softmax"),
     "rows that see nothing are not 0": ("_spans", "y = tl.where(mask != 0, y, 0.0)", "y += 0.0", "masked_softmax"),
     "NaN is where nothing is seen": ("_spans", "total > 0.0, HELD, 0)", "total > 0.0, HELD, HELD)", "causal_softmax"),
@@ -128,6 +140,7 @@ def test_faults_are_found(tmp_path, file, old, new, operator):
     assert text.count(old) == 1
     (tmp_path / f"{file}.py").write_text(text.replace(old, new))
     body = TOPK if operator == "softmax_topk" else BODY.format(params=dict(CASES)[operator])
+    body += SEGMENTS * (operator == "ragged_softmax")
     done = run(body, operator, tmp_path / "family.py")
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
 
@@ -143,9 +156,11 @@ def built(operator, columns, dtype, **params):
 def test_they_compile_for_hopper_with_whole_vectors_and_without_spills(operator, params):
     for dtype in ("bfloat16", "float32"):
         found, code = built(operator, 128256, dtype, **params)
-        assert not re.search(r"\b(LDL|STL)", sass(code)[0]), "a frame may be reserved and not used"
+        text = sass(code)[0]
+        assert not re.search(r"\b(LDL|STL)", text), "a frame may be reserved and not used"
         assert found.registers <= 64, "two CTAs of 512 threads fit"
-        assert re.search(r"LDG\.E\S*\.128", sass(code)[0]), operator
+        assert re.search(r"LDG\.E\S*\.128", text), operator
+        assert ("ACQBULK" in text.partition("LDG")[0]) == (operator == "ragged_softmax"), operator
 
 
 @every(("columns", "k"), [(8, 2), (128, 8), (512, 32)])
