@@ -1,6 +1,6 @@
 """The softmax family over dense rows in Triton: losses, masks, gradients, a router's top-k.
 
-    here -> _rows.py, _segments.py, _spans.py, _topk.py
+    here -> _rows.py, _segments.py, _spans.py, _topk.py, _lists.py
 
 Parameters of a case are constants of its kernel.
 """
@@ -171,14 +171,18 @@ def _of_segments(case, params):
 
 
 def _router(case, params):
-    """Lanes of up to 32 columns each, but enough for loads of 64 bytes, and as many rows as they leave room for."""
+    """Lanes of K to 32 columns each, but enough for loads of 64 bytes, and as many rows as they leave room for.
+
+    Of more than 8 of at least 256 columns a warp takes a row, and a lane's 8 largest.
+    """
     if not 0 < case.columns <= MOST_EXPERTS:
         raise Unsupported(f"{case.columns} columns; a warp takes 1 to {MOST_EXPERTS}")
     block, k = triton.next_power_of_2(case.columns), params["K"]
     vector = math.gcd(case.columns, 16 // ITEM_BYTES[case.dtype])
-    lanes = min(max(block // 32, 4), block // vector)
-    depth = triton.next_power_of_2(k + (k < 8 and case.dtype == "float32"))
+    is_wide = block >= 256 and k > 8
+    lanes = 32 if is_wide else min(max(block // 32, 4), block // max(vector, triton.next_power_of_2(k)))
+    depth = 8 if is_wide else triton.next_power_of_2(k + (k < 8 and case.dtype == "float32"))
     constants = params | {"ROWS": 32 * ROUTER_WARPS // lanes, "LANES": lanes, "PIECES": block // vector // lanes}
-    constants |= {"V": vector, "VECTORS": case.columns // vector, "DEPTH": min(depth, block // lanes)}
+    constants |= {"V": vector, "VECTORS": case.columns // vector, "DEPTH": min(depth, block // lanes), "PDL": True}
     pointers = {"weight_ptr": "float32", "expert_ptr": "int32", "x_ptr": case.dtype}
     return Call(_topk.topk, -(-case.rows // constants["ROWS"]), pointers, {"rows": case.rows}, constants)

@@ -72,6 +72,13 @@ for dtype in ("float16", "bfloat16", "float32"):
     right((19, 65), dtype, k=5, renormalised=1)
 right((19, 65), "float32", words=("shifted_1e2", "shifted_1e4"), k=5, renormalised=1)  # ranked again, done again
 right((3, 8), k=8, renormalised=0)
+right((5, 40), k=20, renormalised=0)
+for dtype in ("bfloat16", "float32"):
+    right((3, 300), dtype, k=10, renormalised=0)  # a row a warp: one by one, and one list of 32
+    right((3, 512), dtype, words=("normal", "shifted_1e2", "growing"), k=32, renormalised=1)
+    x = -(torch.arange(512) % (256 if dtype == "bfloat16" else 128))[None].to(getattr(torch, dtype))
+    found = factory(Case(declared.name, x.shape, dtype, dtype, params=(("k", 16), ("renormalised", 1))))(x)[1]
+    assert found.equal(x.sort(descending=True, stable=True).indices[:, :16].int())  # all of one lane
 right((2, 3, 9), layout="transposed", k=1, renormalised=1)
 right((0, 64), k=1, renormalised=1)
 right((5, 40), "float32", words=declared.hard, k=3, renormalised=0)
@@ -120,11 +127,13 @@ FAULTS = {
     ),
     "ignored rows have a loss": ("_rows", "if target == IGNORE:", "if target == -7:", "cross_entropy"),
     "the gradient of z is forgotten": ("_rows", "grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
-    "equal keys keep the order of their columns": ("_topk", "(rival > key) |", "", "softmax_topk"),
+    "equal keys keep the order of their columns": ("_topk", "(rival > keys[slot]) |", "", "softmax_topk"),
     "who is chosen among equal keys is left open": ("_topk", "if tl.max((torn", "if tl.max(((row < 0)", "softmax_topk"),
     "an edge is left out": ("_spans", "[:, None] * ((last", "[:, None] * 0 * ((last", "masked_softmax"),
     "an edge of a segment is left out": ("_segments", "(count - 1) * V + each", "each - V", "ragged_softmax"),
     "a long segment's end is left out": ("_segments", "if count > HELD * LANES:", "if count < 0:", "ragged_softmax"),
+    "a list is merged the wrong way": ("_lists", "bit, 7, 4, True", "bit, 7, 12, True", "softmax_topk"),
+    "a lane's list that ends is not noticed": ("_topk", ">= least, K + 1, 0", ">= least, 0, 0", "softmax_topk"),
     "a window is one column too wide": ("_spans", "last - WINDOW,", "last - WINDOW - 1,", "causal_softmax"),
     "rows that see nothing are not 0": ("_spans", "y = tl.where(mask != 0, y, 0.0)", "y += 0.0", "masked_softmax"),
     "NaN is where nothing is seen": ("_spans", "total > 0.0, HELD, 0)", "total > 0.0, HELD, HELD)", "causal_softmax"),
@@ -160,13 +169,21 @@ def test_they_compile_for_hopper_with_whole_vectors_and_without_spills(operator,
         assert not re.search(r"\b(LDL|STL)", text), "a frame may be reserved and not used"
         assert found.registers <= 64, "two CTAs of 512 threads fit"
         assert re.search(r"LDG\.E\S*\.128", text), operator
-        assert ("ACQBULK" in text.partition("LDG")[0]) == (operator == "ragged_softmax"), operator
+        assert waits(text) == (operator == "ragged_softmax"), operator
 
 
-@every(("columns", "k"), [(8, 2), (128, 8), (512, 32)])
-def test_the_router_compiles_without_spills(columns, k):
+def waits(text):
+    """Nothing is read before the kernel before has ended."""
+    return "ACQBULK" in text.partition("LDG")[0]
+
+
+@every(("columns", "k"), [(8, 2), (128, 8), (512, 10), (512, 32)])
+def test_the_router_compiles_without_spills_and_fills_a_multiprocessor(columns, k):
     for dtype in ("bfloat16", "float32"):
-        assert built("softmax_topk", columns, dtype, k=k, renormalised=1)[0].stack_bytes == 0
+        found, code = built("softmax_topk", columns, dtype, k=k, renormalised=1)
+        assert found.stack_bytes == 0
+        assert found.registers <= 64, "32 warps are the most CTAs of a multiprocessor"
+        assert waits(sass(code)[0])
 
 
 def test_refusals_and_empty_cases():
