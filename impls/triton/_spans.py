@@ -10,7 +10,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ._math import power, result_base, result_power, widen
+from ._math import overlap, power, result_base, result_power, widen
 from ._rows import join
 
 
@@ -18,13 +18,15 @@ from ._rows import join
 def spans(
     y_ptr, x_ptr, other_ptr, slope_ptr, columns, KIND: tl.constexpr, SCALE: tl.constexpr, WINDOW: tl.constexpr,
     ALIBI: tl.constexpr, CHUNKS: tl.constexpr, HELD: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr,
-    EDGES: tl.constexpr,
+    EDGES: tl.constexpr, PDL: tl.constexpr,
 ):  # fmt: skip
     """The softmax of SCALE x - ALIBI slope distance over columns `first` to before `last`: no other vector is read, y is 0 there.
 
     KIND    of `other`: "bools" and "adds", a mask as x; "causal", the last column of each row
     WINDOW  columns that are seen of a causal row; 0 for all
     """
+    if PDL:
+        overlap()
     program = (tl.num_programs(0) - 1 - tl.program_id(0)).to(tl.int64)
     first, last, slope, start = 0, columns, 0.0, program * (columns // V) * V
     if KIND == "causal":
@@ -48,12 +50,19 @@ def spans(
     raw, values, powers = (), (), ()
     for i in tl.static_range(HELD):
         raw = raw + (fetch(x_ptr, other_ptr, (begin + i) * LANES + each, first, last, KIND, bounded, V),)
+    if KIND == "causal":
+        for chunk in range(begin):
+            put(y_ptr, tl.zeros([LANES, V], out), chunk * LANES + each, first, last, columns, V, EDGES)
+        for chunk in range(tl.maximum(begin, end), CHUNKS):
+            put(y_ptr, tl.zeros([LANES, V], out), chunk * LANES + each, first, last, columns, V, EDGES)
     tops = tl.full([LANES], -float("inf"), tl.float32)
     totals = tl.zeros([LANES], tl.float32)
     for i in tl.static_range(HELD):
-        value = logits(raw[i], (begin + i) * LANES + each, first, last, slope, KIND, SCALE, ALIBI, bounded, V)
+        value = tl.full([LANES, V], -float("inf"), tl.float32)
+        if KIND != "causal" or begin + i < end:
+            value = logits(raw[i], (begin + i) * LANES + each, first, last, slope, KIND, SCALE, ALIBI, bounded, V)
+            tops = tl.maximum(tops, tl.max(value, axis=1))
         values = values + (value,)
-        tops = tl.maximum(tops, tl.max(value, axis=1))
     if CHUNKS > HELD:
         tops = tl.broadcast_to(tl.max(tops, axis=0), [LANES])
         for chunk in range(begin + HELD, end):
@@ -81,11 +90,6 @@ def spans(
         read = fetch(x_ptr, other_ptr, lane, first, last, KIND, bounded, V)
         y = shares(read, lane, first, last, slope, base, scale, out, KIND, SCALE, ALIBI, bounded, V)
         put(y_ptr, y, lane, first, last, columns, V, EDGES)
-    if KIND == "causal":
-        for chunk in range(begin):
-            put(y_ptr, tl.zeros([LANES, V], out), chunk * LANES + each, first, last, columns, V, EDGES)
-        for chunk in range(tl.maximum(begin, end), CHUNKS):
-            put(y_ptr, tl.zeros([LANES, V], out), chunk * LANES + each, first, last, columns, V, EDGES)
     if EDGES and V > 1:
         lane = tl.arange(0, 2)[:, None] * ((last - 1) // V)
         column = lane * V + tl.arange(0, V)[None, :]

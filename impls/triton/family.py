@@ -134,7 +134,7 @@ def _of_span(case, params):
     Vectors are as wide as the first row's and the last one's end allow; rows that begin within one have edges. Causal rows do not.
     """
     kind, other = KINDS[case.operator]
-    constants = {"WINDOW": 0, "ALIBI": 0, "SCALE": 1.0} | params | {"KIND": kind}
+    constants = {"WINDOW": 0, "ALIBI": 0, "SCALE": 1.0} | params | {"KIND": kind, "PDL": True}
     if constants["WINDOW"] >= case.columns:
         constants["WINDOW"] = 0
     seen = constants["WINDOW"] or case.columns
