@@ -148,6 +148,9 @@ def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
     assert [odd.is_inner(turn) for turn in range(4)] == [True, True, True, False]
     assert not shifted.is_inner(0), "the first vector may lie before the row"
     assert [shifted.is_inner(turn) for turn in range(1, 4)] == [True, True, False]
+    for each in (32, 1):
+        ends = RowTileConfig(8 * each + 263, 2, 1, 32, each, aligned=False)
+        assert [ends.is_inner(1, beyond) for beyond in (0, 1)] == [True, False]
 
 
 def test_config_refuses_what_the_kernel_cannot_divide():

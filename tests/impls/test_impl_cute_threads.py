@@ -30,7 +30,8 @@ LAYOUTS = {
     "beside in registers": RowTileConfig(1400, 2, 2, 32, 32, "shared", beside=1),
     "anywhere and beside": RowTileConfig(1029, 2, 1, 32, 32, "shared", False, beside=2),
     "anywhere": RowTileConfig(77, 4, 1, 32, 32, aligned=False),
-    "anywhere in shared memory": RowTileConfig(131, 2, 1, 32, 32, "shared", aligned=False),
+    "anywhere in shared memory": RowTileConfig(146, 2, 1, 32, 8, "shared", aligned=False),
+    "anywhere, seven turns": RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),
 }
 PACKED = [
     *(
@@ -107,6 +108,15 @@ def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
     for got, expected in zip(made, right, strict=False):
         most = 1e-5 if got.element_type.width == 32 else 2e-3
         np.testing.assert_allclose(values(got), expected.numpy(), rtol=most, atol=most)
+
+
+def test_a_funnel_takes_what_starts_anywhere():
+    with emulated.family() as family:
+        funnel = family("htile.registers").funnel
+        for dtype, (size, count) in itertools.product(OTHER.values(), [(8, 4), (12, 8), (16, 8)]):
+            given = tensor(np.arange(size) - 2.5, dtype)
+            for skip in range(size - count):
+                assert (values(funnel(given, skip, count)) == values(given)[skip : skip + count]).all()
 
 
 @every(("layout", "operator"), itertools.product(LAYOUTS, ["masked_softmax", "biased_softmax"]))

@@ -13,6 +13,8 @@ class Dtype:
 
     def __call__(self, value):
         """Rounded to a dtype of floats; integers are Python's."""
+        if isinstance(value, tuple):  # of Words
+            return value
         if self.name == "bool":
             return bool(value)
         if self.name == "uint8":  # NaN where nothing was written
@@ -131,6 +133,21 @@ class Tensor:
 
     def fill(self, value):
         self.store([value] * size(self))
+
+
+class Words:
+    """A tensor in words of 32 bits: tuples of one value, or of two."""
+
+    def __init__(self, of, _):
+        self.of, self.each = of, 32 // of.element_type.width
+        self.shape = (size(of) // self.each,)
+
+    def __getitem__(self, i):
+        return tuple(self.of[self.each * i + k] for k in range(self.each))
+
+    def __setitem__(self, i, word):
+        for k, value in enumerate(word):
+            self.of[self.each * i + k] = value
 
 
 def size(x, mode=None):

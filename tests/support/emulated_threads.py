@@ -24,6 +24,7 @@ from support.emulated_memory import (
     Partition,
     Pointer,
     Tensor,
+    Words,
     copy,
     new,
     size,
@@ -133,7 +134,7 @@ def wait_group(pending):
 
 
 def load_shared(source, words):
-    copy(Tensor(source, words.layout), words)
+    copy(Tensor(source, words.of.layout), words.of)
 
 
 class Mbarrier:
@@ -218,6 +219,7 @@ def _arch():
         fence_proxy=lambda *_, **__: None,
         cp_async_bulk_commit_group=lambda: None,
         cp_async_bulk_wait_group=lambda *_, **__: None,
+        shf=lambda low, high, bits, _: (low + high)[bits // 16 :][:2],
         inline_ptx=lambda *_, read_only_args, **__: read_only_args[0],
     )
 
@@ -248,7 +250,7 @@ def family():
         make_layout=Layout,
         make_tensor=Tensor,
         make_rmem_tensor=new,
-        recast_tensor=lambda x, _: x,
+        recast_tensor=Words,
         rank=lambda x: len(x.shape),
         make_ordered_layout=lambda shape, order: Layout(shape, order=order),
         group_modes=lambda x, _: x,

@@ -13,6 +13,7 @@ online     maximum and sum of exponentials of a row in one exchange
 packed     such rows in shared memory, and a thread's part of one
 strip      such a thread's columns from row to row
 rows       what a kernel does before and after its arithmetic
+columns    a weight or a bias
 split      rows that are split over the whole GPU
 ring       such rows in a ring in shared memory
 

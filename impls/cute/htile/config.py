@@ -158,12 +158,15 @@ class RowTileConfig(_Vectors, Shared):
         """Every thread of every CTA has `vectors_per_thread` vectors, so no column is checked."""
         return self.aligned and self.tile_columns * self.cluster == self.columns
 
-    def is_inner(self, turn: int) -> bool:
-        """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked."""
-        if not self.aligned and turn == 0:
+    def is_inner(self, turn: int, beyond: int = 0) -> bool:
+        """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked.
+
+        beyond  so do as many vectors before and after it
+        """
+        if turn * self.threads_per_row < (0 if self.aligned else 1) + beyond:
             return False
         whole = self.columns // self.vector - (self.cluster - 1) * self.cta_vectors
-        return (turn + 1) * self.threads_per_row <= min(self.cta_vectors, whole)
+        return (turn + 1) * self.threads_per_row + beyond <= min(self.cta_vectors, whole)
 
     @property
     def outer_turns(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import cutlass
@@ -36,6 +37,25 @@ class VectorRegTile:
                 "mov.b32 {$w0}, {$r0};", write_only_types=[Int32], read_only_args=[words[i]]
             )
         return hidden.load().to(Float32)
+
+
+def funnel(tensor: cute.Tensor, skip: Int32, count: int) -> cute.Tensor:
+    """`count` elements of a tensor in registers from number `skip` on, less than it has besides, a power of two.
+
+    Registers have no addresses: the bits of `skip` select between words, and the last one shifts two elements of 16 bits.
+    """
+    taken, each = cute.make_rmem_tensor(count, tensor.element_type), 32 // tensor.element_type.width
+    words, target = cute.recast_tensor(tensor, Int32), cute.recast_tensor(taken, Int32)
+    line, step = [words[i] for i in range(cute.size(words))], (cute.size(tensor) - count) // 2
+    while step >= each:
+        far = (skip & step) != 0
+        line = [Int32(cutlass.select_(far, b, a)) for a, b in zip(line, line[step // each :], strict=False)]
+        step //= 2
+    if each > 1:
+        line = [cute.arch.shf(low, high, 16 * (skip & 1), "r") for low, high in itertools.pairwise(line)]
+    for i in range(cute.size(target)):
+        target[i] = line[i]
+    return taken
 
 
 def rounded(values: cute.TensorSSA, dtype: type[cutlass.Numeric]) -> cute.Tensor:

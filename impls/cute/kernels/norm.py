@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int64, const_expr
+from cutlass import Float32, const_expr
 
-from ..htile import copy
+from ..htile.columns import ColumnLoader
 from ..htile.config import RowTileConfig
 from ..htile.launch import launch_rows, overlap, row_part
 from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
@@ -159,39 +159,6 @@ class Row:
             self.context.store_row(self.rstd, self.scale)
         if self.mean is not None:
             self.context.store_row(self.mean, self.centre)
-
-
-class ColumnLoader:
-    """Global -> registers for a vector of one value per column, shared by all rows or those of a head: a weight, a bias.
-
-    The first-level cache keeps it as usual, since every row reads it. delayed: only `values` requests it, so it takes
-    no registers before; otherwise `request` does, after the rows' own loads, and the reductions hide its latency.
-    """
-
-    def __init__(self, context: RowContext, vector: cute.Tensor, delayed: bool = False):
-        self.context, self.delayed = context, delayed
-        every_row = cute.make_layout(context.shape, stride=(0, 1))
-        start = vector.iterator
-        if cute.rank(vector) == 2:
-            start = start + Int64(context.row % vector.shape[0]) * vector.stride[0]
-        self.part = context.partition(cute.make_tensor(start, every_row))
-        self.tile = context.make_fragment(vector.element_type)
-        self.atom = copy.loading(vector.element_type, bits=min(128, 8 * self.part.bytes))
-
-    def request(self):
-        """Request this thread's values, unless that is delayed."""
-        if not self.delayed:
-            for turn in range(self.context.config.vectors_per_thread):
-                self._fetch(turn)
-
-    def _fetch(self, turn: int):
-        self.context.move(self.atom, self.part, turn, self.part.vectors[None, turn], self.tile.vector(turn))
-
-    def values(self, turn: int) -> cute.TensorSSA:
-        """Vector number `turn` as float32; undefined in columns outside the row."""
-        if self.delayed:
-            self._fetch(turn)
-        return self.tile.values(turn)
 
 
 @cute.jit
