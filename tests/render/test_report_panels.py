@@ -87,9 +87,7 @@ def test_the_leader_is_right_as_far_as_it_was_asked():
     timed = [make.timed(CASE, "a", 5e4), make.timed(CASE, "b", 6e4)]
     right = make.timed(hard, "b", 1, samples=())
     assert card(make.run(timed), "Is a right").startswith("1 of 1 casethis run holds no hard case")
-    assert card(make.run([*timed, right]), "Is a right").startswith(
-        "1 of 1 caseno hard case, of 1 here, was put to it"
-    )
+    assert card(make.run([*timed, right]), "Is a right").startswith("1 of 1 caseno hard case, of 1 here, was put to it")
     own = make.timed(hard, "a", 1, samples=())
     assert card(make.run([*timed, right, own]), "Is a right").startswith("2 of 2 cases1 hard case among them")
 
