@@ -75,7 +75,7 @@ right((3, 8), k=8, renormalised=0)
 right((5, 40), k=20, renormalised=0)
 for dtype in ("bfloat16", "float32"):
     right((3, 300), dtype, k=10, renormalised=0)  # a row a warp: one by one, and one list of 32
-    right((3, 512), dtype, words=("normal", "shifted_1e2", "growing"), k=32, renormalised=1)
+    right((2, 512), dtype, words=("normal", "growing"), k=32, renormalised=1)
     x = -(torch.arange(512) % (256 if dtype == "bfloat16" else 128))[None].to(getattr(torch, dtype))
     found = factory(Case(declared.name, x.shape, dtype, dtype, params=(("k", 16), ("renormalised", 1))))(x)[1]
     assert found.equal(x.sort(descending=True, stable=True).indices[:, :16].int())  # all of one lane
@@ -108,7 +108,7 @@ def test_logarithms_by_every_kernel_of_softmax():
 
 SEGMENTS = """
 for dtype in ("bfloat16", "float32"):
-    right((2, 9000), dtype, words=("normal", "empty"), segments=40)
+    right((1, 3000), dtype, words=("normal", "empty"), segments=12)
 """
 
 
