@@ -33,6 +33,7 @@ def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss():
         ({}, ""),
         ({"kernels": (KernelResources("k", 40, 152, 0),)}, "152 B of stack (spills)"),
         ({"kernels": (KernelResources("k", 255, 0, 0),)}, "255 registers allow 8 of 64 warps, best's 40 allow 48"),
+        ({"kernels": (KernelResources("k", -5, 0, 0),)}, ""),  # of a damaged record
         ({"traffic": Traffic(2_000, 1_000, 1)}, "moves 1.50× the ideal bytes, best 1.00×"),
         (
             {

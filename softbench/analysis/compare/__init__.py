@@ -21,6 +21,8 @@ OTHER_ROOF = 0.0025
 """Allowance for two kernels of one roof: on an H200 they differed by up to 0.22 % between two runs of one source."""
 VERDICTS = {"slower": "slower", "faster": "faster", "unknown": "cannot tell", "tied": "same"}
 """The words of `stats` -> the words for two runs, worst first."""
+OTHER_KERNEL = "another roof kernel"
+"""The note of a cell whose roof was another kernel in each run."""
 FELL, ROSE, OTHER, UNSEALED = "fell", "rose", "changed", "no longer sealed"
 
 
@@ -151,7 +153,7 @@ def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
     change = None
     if a.samples and b.samples:
         other = bool(before.roof and after.roof and roof_kernel(before.roof) != roof_kernel(after.roof))
-        notes += ["another roof kernel"] if other else []
+        notes += [OTHER_KERNEL] if other else []
         notes += ["open, so not ranked"] if b.is_open else []
         ratios = over_roof(before, a), over_roof(after, b)
         change = stats.compare_apart(*ratios, OTHER_ROOF if other else 0.0)

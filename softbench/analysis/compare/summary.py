@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
+from softbench.analysis.compare import FELL, OTHER, OTHER_KERNEL, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
 from softbench.analysis.compare.surroundings import date
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard import Cell, estimates
@@ -25,7 +25,7 @@ COLUMNS = (
     *("source_before", "source_after", "notes", "reason_after"),
 )
 """Of a cell in two runs; ratio, low and high are time over the roof's, after / before."""
-REASON, OTHER_KERNEL = 60, "another roof kernel"
+REASON = 60
 USUAL = 0.9
 """The share of cells of which a note is said once."""
 
@@ -251,7 +251,9 @@ def _roof(comparison: RunComparison) -> str:
         said.append(
             f"The roof's own time: {middle} in the median {where}, {low} to {high}; changes are relative to it."
         )
-    others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in set(cell.notes) - set(usual(comparison))}
+    others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in cell.notes}
+    if OTHER_KERNEL in usual(comparison):
+        others.clear()  # `terms` says so
     return " ".join([*said, *[f"{plural(len(others), 'case')} had another roof kernel."] * bool(others)])
 
 

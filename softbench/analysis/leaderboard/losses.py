@@ -91,7 +91,7 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
     others, kept = (max((k[at] for k in _resources(best)), default=0) for at in (0, 1))
     if spilled > kept and not any(found.cause == "spills" for found in counted):
         yield f"{spilled} B of stack (spills)"
-    if registers and others and _warps(registers) < FEWER * _warps(others):
+    if min(registers, others) > 0 and _warps(registers) < FEWER * _warps(others):
         yield f"{registers} registers allow {_warps(registers)} of {WARPS} warps, {rival}'s {others} allow {_warps(others)}"
     if own.call_ns and _is_host_bound(own) and not _is_host_bound(best):
         yield f"called from Python it waits for the host, {microseconds(own.call_ns)} µs, and {rival} does not"

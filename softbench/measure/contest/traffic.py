@@ -92,10 +92,11 @@ def measure(case: Case, entrants: Sequence[Entrant], plan: Plan, calls: int, *, 
 def _counted(case: Case, entrants: Sequence[Entrant], how: dict[str, Any], timeout_s: float) -> list[Counted]:
     """What ncu counts in a process of one open entrant, or of sealed ones, which imports no implementation. Raises TrafficError."""
     first, marker = entrants[0], f"softbench_{secrets.token_hex(8)}"  # no hand-over has such a kernel
-    built, python = first.request("stream", case), first.variant.interpreter
     if is_sealed := first.tier == SEALED:
         sealed = [entrant.sealed_file() for entrant in entrants]
         built, python = {"case": asdict(case), **operator_of(case.operator), "sealed": sealed, "marker": marker}, ""
+    else:
+        built, python = first.request("stream", case), first.variant.interpreter
     with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
         counts, found = Path(folder) / "counts.json", []
         streamed, variables = program(_STREAMED, built | how | {"counts": str(counts)}, python)
