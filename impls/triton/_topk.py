@@ -88,7 +88,7 @@ def read(x_ptr, row, lane, inside, VECTORS: tl.constexpr, PIECES: tl.constexpr, 
 
 @triton.jit
 def named(values, lane, columns: tl.constexpr, low: tl.constexpr, LANES: tl.constexpr, V: tl.constexpr):
-    """A key of each value: its bits in their order, of which the lowest name its column."""
+    """A key for each value: an integer that sorts as the value does; its lowest bits hold the column."""
     keys = ()
     for i in tl.static_range(len(values)):
         column = (i // V * LANES + lane) * V + i % V

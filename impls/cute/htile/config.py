@@ -76,7 +76,7 @@ class RowTileConfig(_Vectors, Shared):
                      are those of memory, and the first and last vectors of a row are moved element by element
     rows_per_thread  rows of which a thread has vectors in the same columns, so that one weight serves them all
     apart            the CTAs of a row exchange nothing: they are no cluster, may be any number, and the last may be empty
-    beside           with "shared", so many of a thread's vectors, from its second one on, stay in registers
+    beside           with "shared": how many of a thread's vectors stay in registers; its first never does
 
     Raises ValueError for threads that are not whole warps, for a cluster with an empty CTA, and for several rows per
     thread that are unaligned or share a CTA.

@@ -94,9 +94,14 @@ class Partition:
         if not is_straight:
             self.straight = vectors.iterator.toint() % min(VECTOR_BYTES, self.bytes) == 0
         self.start = matrix.iterator.toint()
-        rows, columns = matrix.shape
-        elements = (Int64(rows) - 1) * matrix.stride[0] + columns
-        self.end = self.start + elements * (matrix.element_type.width // 8)
+        self.end = end_of(matrix)
+
+
+def end_of(matrix: cute.Tensor) -> Int64:
+    """The address behind a matrix's last element."""
+    rows, columns = matrix.shape
+    elements = (Int64(rows) - 1) * matrix.stride[0] + columns
+    return matrix.iterator.toint() + elements * (matrix.element_type.width // 8)
 
 
 def tiled_copy_2d(config: RowTileConfig, dtype: type[cutlass.Numeric]) -> cute.TiledCopy:
@@ -190,6 +195,16 @@ def filled_copy(
         if const_expr(edges is not None):
             edge_copy(source, kept, edges)
         cute.autovec_copy(kept, destination)
+
+
+@cute.jit
+def trim(vector: cute.Tensor, column: Int32, columns: Int32, value: cutlass.Numeric):
+    """Set the elements of a vector outside its row to `value`; column: of its first element."""
+    size = const_expr(cute.size(vector))
+    if (column < 0) | (column + size > columns):
+        for i in cutlass.range_constexpr(size):
+            if (column + i < 0) | (column + i >= columns):
+                vector[i] = value
 
 
 @cute.jit

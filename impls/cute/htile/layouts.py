@@ -19,7 +19,7 @@ FULL_VECTORS = 7
 # The most vectors per thread with SHARE_THREADS. In softmax these threads have 32 to 40 registers, so that two CTAs fit on a
 # multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits. A norm has 72 to 100.
 LONG_VECTORS, LONG_NORM_VECTORS = 15, 10
-BESIDE_VECTORS = 6  # and so many more per thread in registers: two CTAs have room for 150 KiB each
+BESIDE_VECTORS = 6  # that a thread may keep in registers besides: two CTAs then have room for 150 KiB each
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: a CTA takes more of these
 SHORT_ROWS_THREADS = 256

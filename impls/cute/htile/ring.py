@@ -23,7 +23,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
 from .config import UNDER_WAY, VECTOR_BYTES, WARP
-from .copy import edge_copy, load_shared
+from .copy import edge_copy, load_shared, trim
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, publish, relay
 
@@ -89,26 +89,16 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: Vect
         vector = tile.vector(turn)
         words = cute.recast_tensor(vector, Int32)
         vector.fill(vector.element_type(-Float32.inf))
-        whole, edges = context.whole(index, shift), context.edges(index, shift, turn)
+        edges = context.edges(index, shift, turn)
         kept = ring.vector(row, index, config.vector)
         source = context.place(context.x, row, context.column(index, shift))
         if (index >= start) & (index < end):
             load_shared(kept, words)
             if const_expr(edges is not None):
-                if not whole:
-                    trim(vector, edges)
+                trim(vector, edges[1], edges[2], vector.element_type(-Float32.inf))
         else:
             if const_expr(edges is not None):
                 edge_copy(source, vector, edges)
-
-
-@cute.jit
-def trim(vector: cute.Tensor, edges: tuple):
-    """Set the elements of a vector outside its row to -inf."""
-    _, column, columns = edges
-    for i in cutlass.range_constexpr(cute.size(vector)):
-        if (column + i < 0) | (column + i >= columns):
-            vector[i] = vector.element_type(-Float32.inf)
 
 
 @cute.jit

@@ -243,12 +243,7 @@ class RowLoader:
         """Set a vector's elements outside the row to `fill`. It waits for the vector, so all requests come first."""
         trims = self.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
         if const_expr(trims):
-            column, columns = self.context.bounds(turn)
-            size, outside = cute.size(vector), vector.element_type(self.fill)
-            if (column < 0) | (column + size > columns):
-                for i in cutlass.range_constexpr(size):
-                    if (column + i < 0) | (column + i >= columns):
-                        vector[i] = outside
+            copy.trim(vector, *self.context.bounds(turn), vector.element_type(self.fill))
 
     def kept(self, turn: int) -> cute.Tensor:
         """Where vector number `turn` lies, with "shared"."""

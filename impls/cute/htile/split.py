@@ -15,7 +15,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
 from .config import LINE_WORDS, VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
-from .copy import bounded_copy, loading, storing
+from .copy import bounded_copy, end_of, loading, storing
 from .online import reference, rescale
 from .reduce import ADD, MAX, warp_reduce
 from .registers import VectorRegTile, rounded
@@ -63,12 +63,11 @@ class SplitContext:
         """The first of this CTA's vectors of a row that lies in the matrix whole, and the one after the last."""
         config, first, count = self.config, Int32(0), Int32(self.config.columns // self.config.vector)
         if not config.aligned:
-            size, (rows, columns), stride = config.itemsize, self.x.shape, self.x.stride[0]
-            end = self.x.iterator.toint() + (Int64(rows - 1) * stride + columns) * size
-            address = self.x.iterator.toint() + Int64(row) * (stride * size) - shift * size
-            first = Int32((self.share == 0) & (address < self.x.iterator.toint()))
+            matrix, size = self.x.iterator.toint(), config.itemsize
+            address = matrix + Int64(row) * (self.x.stride[0] * size) - shift * size
+            first = Int32((self.share == 0) & (address < matrix))
             count = (config.columns + shift + config.vector - 1) // config.vector
-            count -= Int32(address + Int64(count) * VECTOR_BYTES > end)
+            count -= Int32(address + Int64(count) * VECTOR_BYTES > end_of(self.x))
         return first, cutlass.min(config.cta_vectors, count - self.share)
 
     def edges(self, index: Int32, shift: Int32, turn: int | None = None) -> tuple | None:
