@@ -39,6 +39,7 @@ ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
     "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
+    "split_softmax_backward.SplitSoftmaxBackward": ("matrix", "matrix", "matrix", "workspace"),
     "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),

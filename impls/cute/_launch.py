@@ -8,9 +8,10 @@ from typing import Any
 
 from softbench import Unsupported
 
-from . import _host, _plans
+from . import _host, _layouts, _plans
 from ._host import Build
-from ._plans import ITEM_BYTES, Gpu
+from ._layouts import Gpu
+from ._plans import ITEM_BYTES
 from ._workspace import outside, reserve, workspace
 from .htile.config import VECTOR_BYTES, SplitTileConfig
 from .htile.packing import PackedTileConfig
@@ -46,7 +47,7 @@ def cubins(case, builds: Builds) -> Iterator[tuple[str, bytes]]:
     """(name, cubin) of the kernel that a Hopper GPU of 132 multiprocessors tries first."""
     if case.elements == 0:
         raise Unsupported("an empty input needs no kernel")
-    build = builds(case, _plans.HOPPER, _whole(case))[0]
+    build = builds(case, _layouts.HOPPER, _whole(case))[0]
     config = build.config
     if isinstance(config, SplitTileConfig):
         layout = f"split_{config.ctas}"
@@ -218,16 +219,13 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device) -> Launch:
     def kernel(aligned: bool, few: str, dense: bool) -> Launch:
         return ready(tuple(_plans.softmax(columns, *names, this, aligned, few, dense)), device)
 
-    @functools.cache
-    def few(aligned: bool, rows: int) -> str:
-        return _plans.few(rows, columns, size, this, aligned)
-
-    can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _plans.SINGLE_BYTES
+    few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned))
+    can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _layouts.SINGLE_BYTES
     kernel(can_align, "", not can_align)
 
     def choose(x) -> Launch:
         aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
-        word = few(aligned, min(x.size(0), _plans.MANY_ROWS)) if can_be_few else ""
+        word = few(aligned, min(x.size(0), _layouts.MANY_ROWS)) if can_be_few else ""
         return kernel(aligned, word, not can_align and _dense(columns, x))
 
     return choose
@@ -238,15 +236,18 @@ def backward_rows(columns: int, dtypes: tuple[Any], device) -> Launch:
     names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool, dense: bool) -> Launch:
-        return ready(tuple(_plans.softmax_backward(columns, *names, this, aligned, dense)), device)
+    def kernel(aligned: bool, few: str, dense: bool) -> Launch:
+        return ready(tuple(_plans.softmax_backward(columns, *names, this, aligned, few, dense)), device)
 
-    can_align = _plans.whole_vectors(columns, size)
-    kernel(can_align, not can_align)
+    few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned, tiles=2))
+    can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _layouts.SINGLE_BYTES
+    kernel(can_align, "", not can_align)
 
     def launch(dy, y, dx):
         places = dy.data_ptr() | y.data_ptr() | (dy.stride(0) | y.stride(0)) * size
-        kernel(can_align and not places & 15, not can_align and _dense(columns, dy, y))(dy, y, dx)
+        aligned = can_align and not places & 15
+        word = few(aligned, min(dy.size(0), _layouts.MANY_ROWS)) if can_be_few else ""
+        kernel(aligned, word, not can_align and _dense(columns, dy, y))(dy, y, dx)
 
     return launch
 

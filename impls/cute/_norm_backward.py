@@ -12,7 +12,8 @@ from . import _functions
 from ._functions import widened
 from ._host import Build
 from ._launch import Launch, gpu, names_of, ready
-from ._plans import ITEM_BYTES, Gpu
+from ._layouts import Gpu
+from ._plans import ITEM_BYTES
 from ._workspace import outside
 from .htile.config import MAX_CLUSTER
 from .htile.strips import StripConfig, choose_strip, vector_of

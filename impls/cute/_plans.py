@@ -5,61 +5,22 @@ A function yields builds in the order in which they are tried; the first one tha
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import softbench
 from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
-from .htile.config import (
-    MAX_CLUSTER,
-    MAX_THREADS,
-    SHARED_BYTES,
-    VECTOR_BYTES,
-    WARP,
-    RowTileConfig,
-    SplitTileConfig,
-    ceil_div,
-    share,
-)
-from .htile.layouts import SINGLE_BYTES, choose, choose_few
+from ._layouts import Gpu, cluster_layouts, few, layouts, split_layout
+from .htile.config import MAX_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
+from .htile.layouts import choose_few
 from .htile.packing import choose_packed
-from .htile.times import cluster_time, split_time
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
-LEAST_LONG_SHARE_BYTES = 64 * 1024
-# Rows that are split over the whole GPU.
-LEAST_STAGES, MOST_STAGES = 3, 14
-RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
-RING_VECTORS = 8
-SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
-TWICE_THREADS = 960
-MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
-MANY_ROWS = 256  # more rows have the layout of this many
 FEW_ROWS = 32  # of a norm
-# In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
-MOST_VECTORS_PER_THREAD = 32
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """architecture: "sm_90" and the like; processors: multiprocessors, each of which takes a CTA."""
-
-    architecture: str
-    processors: int
-
-    @property
-    def arch(self) -> str:
-        """With the architecture's own instructions."""
-        return f"{self.architecture}a"
-
-
-HOPPER = Gpu("sm_90", 132)
 
 
 def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
@@ -75,7 +36,8 @@ def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
         words = (*[case.dtype] * tiles, case.out_dtype), (("log", True),), gpu.arch
         builds = [Build(kernel, c, *words) for c in cluster_layouts(case.columns, size, gpu, aligned, tiles)]
     elif case.operator == "softmax_backward":
-        builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, dense))
+        few_rows = few(case.rows, case.columns, size, gpu, aligned, tiles=2)
+        builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, few_rows, dense))
     else:
         dtypes, is_few = _norm_dtypes(case), case.rows <= FEW_ROWS
         builds = list(norm(case.columns, dtypes, *norm_kind(case), gpu, aligned, is_few, dense))
@@ -160,11 +122,17 @@ def softmax(
         yield whole_gpu
 
 
-def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool, dense: bool = False) -> Iterator[Build]:
-    """Builds of (dy, y, dx), all of one dtype; dense as in `softmax`."""
-    yield from packed("SoftmaxBackward", columns, (dtype,) * 3, gpu, dense, tiles=2)
-    for config in layouts(columns, ITEM_BYTES[dtype], gpu, aligned, tiles=2):
-        yield Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3, arch=gpu.arch)
+def softmax_backward(
+    columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False
+) -> Iterator[Build]:
+    """Builds of (dy, y, dx), all of one dtype, or of these and a workspace; few and dense as in `softmax`."""
+    dtypes, size = (dtype,) * 3, ITEM_BYTES[dtype]
+    yield from packed("SoftmaxBackward", columns, dtypes, gpu, dense, tiles=2)
+    if few == "split" and (aligned or dense):
+        split = split_layout(columns, size, gpu, aligned, tiles=2)
+        yield Build("split_softmax_backward.SplitSoftmaxBackward", split, (*dtypes, "int64"), arch=gpu.arch)
+    for config in layouts(columns, size, gpu, aligned, tiles=2):
+        yield Build("softmax_backward.SoftmaxBackward", config, dtypes, arch=gpu.arch)
 
 
 def norm(
@@ -202,90 +170,6 @@ def packed(
         config = choose_packed(columns, ITEM_BYTES[dtypes[0]], gpu.architecture, tiles, terms)
         if config is not None:
             yield Build(f"packed.{name}", config, dtypes, flags, gpu.arch)
-
-
-def layouts(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
-) -> Iterator[RowTileConfig]:
-    """One CTA or cluster per row, of any length that has a layout; the longest rows are read twice."""
-    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms)
-    if gpu.architecture not in MAX_CLUSTER:
-        return
-    for cluster in (16, 8):
-        config = RowTileConfig(columns, itemsize, aligned=aligned)
-        each = share(config.vectors, cluster)
-        if LEAST_LONG_SHARE_BYTES <= each * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
-            yield _of_cluster(replace(config, keep="l1"), cluster)
-
-
-def cluster_layouts(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
-) -> Iterator[RowTileConfig]:
-    """The table's choice, then clusters of half the size, down to the least that keeps the row.
-
-    A GPU may refuse a large cluster: an H20, some of whose multiprocessors are off, has no group of sixteen left.
-    """
-    try:
-        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, terms)
-    except ValueError:
-        return
-    while config.cluster and config.shared_bytes(tiles) <= SHARED_BYTES[gpu.architecture]:
-        yield config
-        if config.cluster == 1:
-            return
-        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
-
-
-def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:
-    vectors = share(config.vectors, cluster)
-    threads = min(MAX_THREADS, max(config.threads, ceil_div(ceil_div(vectors, 8), WARP) * WARP))
-    return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
-
-
-def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False) -> SplitTileConfig:
-    """Every multiprocessor has a CTA with a share of every row.
-
-    Several rows go through a ring of as many stages as shared memory has room for; a single row is in registers.
-    Rows that are too long for either are read twice.
-    """
-    team = math.isqrt(gpu.processors - 1) + 1
-    twice = SplitTileConfig(columns, itemsize, gpu.processors, TWICE_THREADS, 0, team, aligned)
-    if is_single:
-        single = replace(twice, threads=SINGLE_THREADS, stages=1)
-        return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
-    least, most = RING_WARPS
-    warps = min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
-    ring = replace(twice, threads=2 * warps * WARP)
-    room = SHARED_BYTES.get(gpu.architecture, 0)
-    stages = range(MOST_STAGES, LEAST_STAGES - 1, -1)
-    return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
-
-
-def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True) -> str:
-    """How few rows are laid out, or long ones, by the least of `few_times`.
-
-    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU; "single": the same for one row.
-    """
-    times = few_times(rows, columns, itemsize, gpu, aligned)
-    return min(times, key=lambda word: times[word], default="")
-
-
-def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True) -> dict[str, float]:
-    """The predicted time of each of `few`'s layouts that the rows have, in µs; none where they are many or short."""
-    row_bytes, rows = columns * itemsize, min(rows, MANY_ROWS)
-    can_be_cluster = rows <= MOST_FEW_ROWS and row_bytes <= MOST_FEW_ROW_BYTES
-    is_long = row_bytes > LEAST_LONG_ROW_BYTES
-    if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER or not (can_be_cluster or is_long):
-        return {}
-    times, whole_gpu = {}, "single" if rows == 1 else "split"
-    if can_be_cluster:
-        config = choose_few(columns, itemsize, gpu.architecture, aligned)
-        times["cluster"] = cluster_time(rows, config, gpu.processors)
-    for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned), 1):
-        times[""] = cluster_time(rows, many, gpu.processors)
-    if is_long or rows == 1:
-        times[whole_gpu] = split_time(rows, split_layout(columns, itemsize, gpu, aligned, is_single=rows == 1))
-    return times
 
 
 def whole_vectors(columns: int, itemsize: int) -> bool:

@@ -10,7 +10,7 @@ from math import inf
 
 from softbench import Unsupported, implementation
 
-from . import _launch, _plans
+from . import _launch, _layouts, _plans
 from ._host import Build
 from .htile.layouts import choose_apart, choose_few
 
@@ -57,11 +57,11 @@ def of_case(case, gpu, aligned):
     check(case)
     columns, size, kernel = case.columns, _plans.ITEM_BYTES[case.dtype], "losses.CrossEntropy"
     dtypes = (case.dtype, "int64", "float32", "" if case.operator == "cross_entropy" else case.out_dtype)
-    layouts = list(_plans.layouts(columns, size, gpu, aligned))
+    layouts = list(_layouts.layouts(columns, size, gpu, aligned))
     if case.operator.endswith("backward"):
         kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)
         layouts = [choose_apart(columns, size, aligned)]
-    elif (times := _plans.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("", 0):
+    elif (times := _layouts.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("", 0):
         layouts.insert(0, choose_few(columns, size, gpu.architecture, aligned))
     elif size == 2 and case.operator == "cross_entropy":  # only read, clusters of half the size are faster by up to 6 %
         layouts = [half for half in layouts[1:2] if half.keep == "shared"] + layouts

@@ -2,7 +2,7 @@
 
 from softbench import Unsupported, implementation
 
-from . import _launch, _plans
+from . import _launch, _layouts, _plans
 from ._host import Build
 
 
@@ -37,7 +37,7 @@ def of_case(case, gpu, aligned):
     _plans.check(case)
     mask = "uint8" if case.operator == "masked_softmax" else case.dtype
     dtypes = (case.dtype, mask, case.out_dtype)
-    layouts = _plans.layouts(case.columns, _plans.ITEM_BYTES[case.dtype], gpu, aligned, tiles=2)
+    layouts = _layouts.layouts(case.columns, _plans.ITEM_BYTES[case.dtype], gpu, aligned, tiles=2)
     builds = [Build("masks.MaskedSoftmax", layout, dtypes, case.params, gpu.arch) for layout in layouts]
     if not builds:
         raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from impls.cute import _launch, _plans, ladder
+from impls.cute import _launch, _layouts, _plans, ladder
 from softbench import Unsupported
 from softbench.cases.operators import ROW_OPERATORS, get
 from softbench.model import Case
@@ -75,7 +75,7 @@ def kind(case, builds=None):
 def first(case, builds=None):
     """The build that a Hopper GPU takes first; None where there is none."""
     try:
-        return (builds or _plans.of_case)(case, _plans.HOPPER, _launch._whole(case))[0]
+        return (builds or _plans.of_case)(case, _layouts.HOPPER, _launch._whole(case))[0]
     except Unsupported:
         return None
 

@@ -13,7 +13,7 @@ from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-from impls.cute import _functions, _launch, _norm_functions, _plans, ladder, losses, masks, norms, softmax  # noqa: E402
+from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, softmax  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
@@ -118,7 +118,7 @@ def kernel(monkeypatch):
         return lambda *tensors: given[1].append(tensors)
 
     monkeypatch.setattr(_launch, "ready", ready)
-    monkeypatch.setattr(_launch, "gpu", lambda index: _plans.HOPPER)
+    monkeypatch.setattr(_launch, "gpu", lambda index: _layouts.HOPPER)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     return given
 
@@ -193,7 +193,7 @@ def test_masks_hand_over_rows_of_any_rank(kernel, operator, steps, aligned):
 
 def test_few_rows_of_a_loss_have_more_ctas():
     asked = (case((n, 65536), operator="cross_entropy_both", params=PARAMS) for n in (4096, 8))
-    many, few = (losses.of_case(each, _plans.HOPPER, True) for each in asked)
+    many, few = (losses.of_case(each, _layouts.HOPPER, True) for each in asked)
     assert few[1:] == many
     assert few[0].config.keep == "registers"
 

@@ -6,11 +6,11 @@ import random
 import pytest
 from support.grids import over
 
-from impls.cute import _plans
+from impls.cute import _layouts, _plans
 from impls.cute.htile import times
 from impls.cute.htile.layouts import choose
 
-GPU = _plans.HOPPER
+GPU = _layouts.HOPPER
 # rows, columns, itemsize, the layout that was chosen by measurements, its time in us: on an H200, from a run of the harness and
 # from the sweeps of docs/notes/performance.md.
 MEASURED = [
@@ -44,7 +44,7 @@ MEASURED = [
 def predicted(rows, columns, itemsize):
     """The time of the layout that is chosen, and what of it is beyond a plain copy's."""
     aligned = _plans.whole_vectors(columns, itemsize)
-    found = _plans.few_times(rows, columns, itemsize, GPU, aligned)
+    found = _layouts.few_times(rows, columns, itemsize, GPU, aligned)
     if not found:
         found = {"": times.cluster_time(rows, choose(columns, itemsize, aligned=aligned), GPU.processors)}
     time = min(found.values())
@@ -60,8 +60,8 @@ def differ(one, other):
 def test_what_was_measured_is_predicted_and_chosen():
     errors = []
     for *case, word, time in MEASURED:
-        found = _plans.few_times(*case, GPU)
-        assert _plans.few(*case, GPU) == word, case
+        found = _layouts.few_times(*case, GPU)
+        assert _layouts.few(*case, GPU) == word, case
         errors.append(abs(found[word] / time - 1))
     assert max(errors) < 0.2
     assert sum(errors) / len(errors) < 0.05
@@ -74,7 +74,7 @@ def test_the_neighbours_of_drawn_rows_take_as_long():
         itemsize = draw.choice((2, 4))
         rows, columns = round(2 ** draw.uniform(0, 6)), round(2 ** draw.uniform(16, 23)) // itemsize
         case = (rows, columns, itemsize)
-        most = 0.32 if rows == 1 and 0.9 < columns * itemsize / 2**20 < 3 else 0.1 if rows % 7 else 0.25
+        most = 0.32 if rows == 1 and 0.9 < columns * itemsize / 2**20 < 4 else 0.1 if rows % 7 else 0.25
         assert differ(case, (rows + 1, columns, itemsize)) <= most, case
         assert differ(case, (rows, columns + 1, itemsize)) <= 0.1, case
 
@@ -88,4 +88,4 @@ def test_no_length_is_a_step(rows, itemsize):
 
 @pytest.mark.parametrize("columns", [600_000, 1_000_000, 1_500_000])
 def test_a_choice_for_many_long_rows_holds_for_more(columns):
-    assert len({_plans.few(rows, columns, 2, GPU) for rows in (_plans.MANY_ROWS, 1000, 10**6)}) == 1
+    assert len({_layouts.few(rows, columns, 2, GPU) for rows in (_layouts.MANY_ROWS, 1000, 10**6)}) == 1

@@ -11,7 +11,7 @@ import pytest
 from support.paths import ROOT
 
 torch = pytest.importorskip("torch")
-from impls.cute import _host, _launch, _plans  # noqa: E402
+from impls.cute import _host, _launch, _layouts, _plans  # noqa: E402
 from impls.cute.htile.config import SplitTileConfig  # noqa: E402
 from impls.cute.htile.layouts import choose  # noqa: E402
 
@@ -145,7 +145,7 @@ def test_the_key_holds_all_that_matters(monkeypatch):
 
 def test_two_layouts_for_the_same_tensors_have_names_of_their_own():
     """A process that serves many cases loads both; a name is then all that tells a captured kernel's code."""
-    many, few = (_plans.softmax(131072, "float16", "float16", _plans.HOPPER, True, w) for w in ("", "cluster"))
+    many, few = (_plans.softmax(131072, "float16", "float16", _layouts.HOPPER, True, w) for w in ("", "cluster"))
     names = [set(re.findall(rb"\.text\.(\w+)", _host.cubin(next(builds)))) for builds in (many, few)]
     assert all(len(own) == 1 and next(iter(own)).startswith(b"cute_softmax_") for own in names)
     assert names[0] != names[1]
@@ -182,13 +182,13 @@ def refusing(monkeypatch):
 def test_a_refused_launch_falls_back_and_is_remembered(refusing):
     refused, tried = refusing
     refused |= {16, 8}
-    builds = tuple(_plans.softmax(262144, "float16", "float16", _plans.HOPPER, True))
+    builds = tuple(_plans.softmax(262144, "float16", "float16", _layouts.HOPPER, True))
     kernel = _launch.ready(builds, torch.device("cpu"))
     assert [getattr(config, "cluster", 0) for config in tried] == [16, 8, 4]
     assert _launch.ready(builds, torch.device("cpu")) is kernel
     assert len(tried) == 3
     refused |= {4, 2, 1}
-    builds = tuple(_plans.softmax(262144, "float16", "float32", _plans.HOPPER, True))
+    builds = tuple(_plans.softmax(262144, "float16", "float32", _layouts.HOPPER, True))
     _launch.ready(builds, torch.device("cpu"))(torch.zeros(1), torch.zeros(1))  # the workspace is added
     assert isinstance(tried[-1], SplitTileConfig)
 
@@ -196,7 +196,7 @@ def test_a_refused_launch_falls_back_and_is_remembered(refusing):
 def test_refusals_of_all_are_told(refusing):
     refused, _ = refusing
     refused |= {16, 8, 4, 2, 1}
-    builds = tuple(_plans.softmax_backward(4096, "float16", _plans.HOPPER, True))
+    builds = tuple(_plans.softmax_backward(4096, "float16", _layouts.HOPPER, True))
     with pytest.raises(RuntimeError, match="OutOfResources"):
         _launch.ready(builds, torch.device("cpu"))
     with pytest.raises(ValueError, match="no kernel"):
@@ -207,7 +207,7 @@ def test_refusals_of_all_are_told(refusing):
 def routes(monkeypatch):
     """`ready` gives functions that note the layout which they stand for."""
     taken = []
-    monkeypatch.setattr(_launch, "gpu", lambda index: _plans.HOPPER)
+    monkeypatch.setattr(_launch, "gpu", lambda index: _layouts.HOPPER)
     monkeypatch.setattr(_launch, "ready", lambda builds, device: lambda *tensors: taken.append(builds[0].config))
     return taken
 

@@ -15,7 +15,7 @@ from softbench.measure import cubin
 if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
     pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
 
-from impls.cute import _host, _plans
+from impls.cute import _host, _layouts, _plans
 from impls.cute.htile.config import RowTileConfig, SplitTileConfig
 from impls.cute.htile.launch import launch_rows, launch_split
 from impls.cute.htile.layouts import choose
@@ -151,13 +151,13 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
 
     x, given = "float32", []
     builds = {
-        "softmax": _plans.softmax(4096, x, x, _plans.HOPPER, True),
-        "cluster": _plans.softmax(65536, x, x, _plans.HOPPER, True),
-        "ring": _plans.softmax(1048576, x, x, _plans.HOPPER, True, "split"),
-        "single": _plans.softmax(1048576, x, x, _plans.HOPPER, True, "single"),
-        "read_twice": _plans.softmax(10**8, x, x, _plans.HOPPER, True),
-        "backward": _plans.softmax_backward(4096, x, _plans.HOPPER, True),
-        "norm": _plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, _plans.HOPPER, True),
+        "softmax": _plans.softmax(4096, x, x, _layouts.HOPPER, True),
+        "cluster": _plans.softmax(65536, x, x, _layouts.HOPPER, True),
+        "ring": _plans.softmax(1048576, x, x, _layouts.HOPPER, True, "split"),
+        "single": _plans.softmax(1048576, x, x, _layouts.HOPPER, True, "single"),
+        "read_twice": _plans.softmax(10**8, x, x, _layouts.HOPPER, True),
+        "backward": _plans.softmax_backward(4096, x, _layouts.HOPPER, True),
+        "norm": _plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, _layouts.HOPPER, True),
     }
     launch = dsl.KernelLauncher.launch
     monkeypatch.setattr(dsl.KernelLauncher, "launch", lambda self, **how: given.append(how) or launch(self, **how))

@@ -5,7 +5,7 @@ import random
 
 from support.grids import over
 
-from impls.cute import _plans
+from impls.cute import _layouts, _plans
 from impls.cute.htile import packing
 from impls.cute.htile.packing import PackedTileConfig, choose_packed, least_rows
 
@@ -85,7 +85,7 @@ def test_neighbours_cost_alike(operator, itemsize):
 
 
 def test_who_gets_packed_rows():
-    gpu = _plans.HOPPER
+    gpu = _layouts.HOPPER
 
     def kernel(columns, out_dtype="float16", dense=True, gpu=gpu):
         return next(_plans.softmax(columns, "float16", out_dtype, gpu, False, "", dense)).kernel

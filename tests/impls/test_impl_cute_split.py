@@ -2,13 +2,13 @@
 
 from support.grids import over
 
-from impls.cute import _plans
+from impls.cute import _layouts, _plans
 from impls.cute.htile.config import IN_FLIGHT, MAX_THREADS, SHARED_BYTES, SplitTileConfig
 
 
 @over(("few", "stages"), [("single", 1), ("split", 14), ("", 14)])
 def test_a_split_row_goes_to_every_multiprocessor(few, stages):
-    builds = _plans.softmax(524288, "float32", "float32", _plans.HOPPER, True, few)
+    builds = _plans.softmax(524288, "float32", "float32", _layouts.HOPPER, True, few)
     (split,) = [build.config for build in builds if isinstance(build.config, SplitTileConfig)]
     assert split.stages == stages
     assert split.ctas == 132
@@ -32,7 +32,7 @@ def test_a_split_row_goes_to_every_multiprocessor(few, stages):
 )
 def test_a_split_row_has_a_thread_for_every_vector(columns, itemsize, stages, alone, aligned):
     for is_single, expected in ((False, stages), (True, alone)):
-        config = _plans.split_layout(columns, itemsize, _plans.HOPPER, aligned, is_single)
+        config = _layouts.split_layout(columns, itemsize, _layouts.HOPPER, aligned, is_single)
         turns = config.vectors_per_thread if config.stages else IN_FLIGHT * config.bursts
         assert config.cta_vectors * config.ctas >= config.vectors == (columns * itemsize + 15) // 16 + (not aligned)
         assert config.workers * turns >= config.cta_vectors
@@ -43,7 +43,7 @@ def test_a_split_row_has_a_thread_for_every_vector(columns, itemsize, stages, al
 
 
 def test_a_ring_has_as_many_stages_as_there_is_room_for():
-    stages = [_plans.split_layout(columns, 4, _plans.HOPPER, True).stages for columns in range(2**18, 2**22, 2**12)]
+    stages = [_layouts.split_layout(columns, 4, _layouts.HOPPER, True).stages for columns in range(2**18, 2**22, 2**12)]
     assert stages == sorted(stages, reverse=True)
     assert {*stages} == {*range(3, 15), 0}
 
@@ -83,7 +83,7 @@ def happened(event, config, ctas):
     return seen
 
 
-@over("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
+@over("stages", range(_layouts.LEAST_STAGES, _layouts.MOST_STAGES + 1))
 def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
     config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
     for row in range(4 * stages):
@@ -100,7 +100,7 @@ def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
         )
 
 
-@over("stages", range(_plans.LEAST_STAGES, _plans.MOST_STAGES + 1))
+@over("stages", range(_layouts.LEAST_STAGES, _layouts.MOST_STAGES + 1))
 def test_a_ring_has_no_more_slots_than_it_needs(stages):
     config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
     row = 3 * config.slots

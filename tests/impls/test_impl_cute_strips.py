@@ -7,7 +7,7 @@ import pytest
 from support.sass import sass
 from support.settled import drawn, every
 
-from impls.cute import _host, _plans
+from impls.cute import _host, _layouts, _plans
 from impls.cute.htile.config import SHARED_BYTES, ceil_div
 from impls.cute.htile.strips import RESERVED_BYTES, StripConfig, choose_strip, vector_of
 
@@ -134,7 +134,7 @@ def test_the_kernels_as_they_are_compiled():
         dtypes = (dtype, other, "bfloat16", other if adds else "", *statistics, *outputs)
         vector = vector_of((4 if "float32" in (dtype, other) else 2,), columns)
         eps = 1e-5 if layer and adds else None
-        build = next(_norm_backward.builds(columns, dtypes, layer, adds, _plans.HOPPER, vector, eps))
+        build = next(_norm_backward.builds(columns, dtypes, layer, adds, _layouts.HOPPER, vector, eps))
         code = _host.cubin(build)
         (used,), (text,) = cubin.resources(code), sass(code)
         config = build.config
@@ -157,6 +157,6 @@ def test_norms_of_heads_and_other_dtypes_as_they_are_compiled():
         (1001, (single, half, half, half, single, half, single, single), "norm.Norm"),
     ):
         aligned = columns % 8 == 0
-        build = next(_plans.norm(columns, dtypes, True, 1e-5, _plans.HOPPER, aligned, False, not aligned, True))
+        build = next(_plans.norm(columns, dtypes, True, 1e-5, _layouts.HOPPER, aligned, False, not aligned, True))
         (used,) = cubin.resources(_host.cubin(build))
         assert (build.kernel, used.stack_bytes) == (kernel, 0)

@@ -18,12 +18,12 @@ from softbench.model import Case
 if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
     pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
 
-from impls.cute import _host, _plans, ladder
+from impls.cute import _host, _layouts, _plans, ladder
 from impls.cute.htile import times
 from impls.cute.htile.config import SHARED_BYTES, RowTileConfig, SplitTileConfig
 from impls.cute.htile.packing import PackedTileConfig
 
-GPU = _plans.HOPPER
+GPU = _layouts.HOPPER
 SHARED = SHARED_BYTES[GPU.architecture]
 REGISTERS = 64 * 1024
 CTA_OVERHEAD_BYTES = 1024  # of shared memory, which the hardware keeps for itself
@@ -73,7 +73,7 @@ class Cell:
         if self.operator == "softmax":
             return list(_plans.softmax(self.columns, x, self.out_dtype or x, GPU, self.aligned, "", self.dense))
         if self.operator == "softmax_backward":
-            return list(_plans.softmax_backward(self.columns, x, GPU, self.aligned, self.dense))
+            return list(_plans.softmax_backward(self.columns, x, GPU, self.aligned, "", self.dense))
         layer = self.operator == "layernorm"
         dtypes = (x, x, x if layer else "", "", x, "", "", "")
         return list(_plans.norm(self.columns, dtypes, layer, 1e-5, GPU, self.aligned, dense=self.dense))
@@ -221,6 +221,19 @@ def test_weights_are_late_where_early_ones_would_cost_ctas(columns, dtype, layer
 
     build = Cell("layernorm" if layer else "rmsnorm", dtype, columns).builds[0]
     assert wants_late_weights(build.config, layer) == is_late
+
+
+@every(("dtype", "columns"), [("float16", 640474), ("bfloat16", 835864), ("float32", 915602)])
+def test_the_kernels_of_gradients_over_the_whole_gpu(dtype, columns):
+    aligned = columns % 8 == 0
+    few = _layouts.few(64, columns, _plans.ITEM_BYTES[dtype], GPU, aligned, tiles=2)
+    split, *others = _plans.softmax_backward(columns, dtype, GPU, aligned, few, True)
+    assert others == list(_plans.softmax_backward(columns, dtype, GPU, aligned, few, False))[aligned:], (
+        "rows that start anywhere are split only where both matrices are dense, and so start alike"
+    )
+    kernel = compiled(split)
+    assert (split.config.tiles, kernel.stack) == (2, 0)
+    assert kernel.registers * split.config.cta_threads <= REGISTERS
 
 
 @every(

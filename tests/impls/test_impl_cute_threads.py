@@ -12,7 +12,7 @@ from support import depths  # noqa: E402
 from support import emulated_threads as emulated  # noqa: E402
 from support.emulated_memory import tensor, values  # noqa: E402
 
-from impls.cute import _plans, losses, masks  # noqa: E402
+from impls.cute import _layouts, _plans, losses, masks  # noqa: E402
 from impls.cute.htile.config import RowTileConfig  # noqa: E402
 from impls.cute.htile.packing import PackedTileConfig  # noqa: E402
 from softbench.cases import operators  # noqa: E402
@@ -60,7 +60,7 @@ def kind(x):
 def computed(case, inputs, config, **flags):
     """The outputs of the kernel that has such a layout; rows of what it reads are apart, unless it is for dense ones."""
     plans = losses if case.operator in LOSSES else masks if case.operator.endswith("ed_softmax") else _plans
-    builds = plans.of_case(case, _plans.HOPPER, config.aligned and type(config) is RowTileConfig)
+    builds = plans.of_case(case, _layouts.HOPPER, config.aligned and type(config) is RowTileConfig)
     build = next(build for build in builds if type(build.config) is type(config))
     pad = 0 if type(config) is PackedTileConfig else 8 if config.aligned else 1
     given = [tensor(x.float(), kind(x), pad * (x.dim() > 1)) for x in inputs]

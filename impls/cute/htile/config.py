@@ -192,6 +192,7 @@ class SplitTileConfig(_Vectors):
               0: one row at a time, read twice from global memory
     team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads the pairs of all
     aligned   as in RowTileConfig
+    tiles     matrices of which a row is read
     """
 
     columns: int
@@ -201,6 +202,7 @@ class SplitTileConfig(_Vectors):
     stages: int
     team: int = 1
     aligned: bool = True
+    tiles: int = 1
 
     @property
     def is_ring(self) -> bool:
@@ -257,7 +259,7 @@ class SplitTileConfig(_Vectors):
     def shared_bytes(self) -> int:
         """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
         about = self.held * (8 * self.workers // WARP + 64) + 256
-        return 1024 + about + (self.stages * self.cta_vectors * VECTOR_BYTES if self.is_ring else 0)
+        return 1024 + about + (self.tiles * self.stages * self.cta_vectors * VECTOR_BYTES if self.is_ring else 0)
 
     @property
     def teams(self) -> int:

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32, Int64, const_expr
+from cutlass import Int32, Int64, const_expr
 
 from .config import UNDER_WAY, VECTOR_BYTES, WARP
 from .copy import edge_copy, load_shared, trim
+from .launch import overlap
 from .registers import VectorRegTile
-from .split import SplitContext, advance, fetch, first_tag, publish, relay
+from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
 
 PAIR_BARRIER = 1  # a hardware barrier, for the couriers of pairs
 
@@ -47,13 +48,13 @@ class Ring:
         config, memory = context.config, context.memory
         self.stages = config.stages
         layout = cute.make_layout((config.cta_vectors * config.vector, config.stages))
-        self.shares = memory.allocate_tensor(context.x.element_type, layout, byte_alignment=128)
+        self.shares = [memory.allocate_tensor(x.element_type, layout, byte_alignment=128) for x in context.inputs]
         self.arrived, self.paired, self.free = (Phases(context, config.stages) for _ in range(3))
         self.known = Phases(context, config.slots)
 
-    def vector(self, row: Int32, index: Int32, width: int) -> cute.Pointer:
-        """Vector number `index` of the CTA's share of a row."""
-        return self.shares[None, row % self.stages].iterator + index * width
+    def vector(self, which: int, row: Int32, index: Int32, width: int) -> cute.Pointer:
+        """Vector number `index` of the CTA's share of a row of input number `which`."""
+        return self.shares[which][None, row % self.stages].iterator + index * width
 
 
 @cute.jit
@@ -80,25 +81,78 @@ def tell(phases: Phases, row: Int32):
 
 
 @cute.jit
-def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tile: VectorRegTile):
-    """This thread's vectors of a row to registers, from number `first` on; -inf where it has none."""
+def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constexpr):
+    """The whole of a kernel. pair(context, tiles): a thread's (max, sum) of a row, of its registers of each input.
+
+    result(context, tiles, turn, pair): vector number `turn` of the output, of the row's `totals`.
+    """
+    ring = Ring(context)
+    open_ring(context, ring)
+    overlap()
+    if context.thread < context.config.workers:
+        reduce_rows(context, ring, pair, result)
+    elif context.is_worker:
+        write_rows(context, ring, result)
+    else:
+        carry_rows(context, ring)
+
+
+@cute.jit
+def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, result: cutlass.Constexpr):
+    """Reduce every row, and write the last one."""
+    tiles, last = registers(context, context.config.vectors_per_thread), context.rows - 1
+    for row in cutlass.range(context.rows, unroll=1):
+        wait(ring.arrived, row)
+        take(context, ring, row, context.thread, tiles)
+        maximum, total = pair(context, tiles)
+        leave_pair(context, row, maximum, total)
+        tell(ring.paired, row)
+    wait(ring.known, last)
+    write(context, last, context.thread, tiles, result)
+
+
+@cute.jit
+def write_rows(context: SplitContext, ring: Ring, result: cutlass.Constexpr):
+    """Write every row but the last one."""
+    tiles = registers(context, context.config.vectors_per_thread)
+    first = context.thread - context.config.workers
+    for row in cutlass.range(context.rows - 1, unroll=1):
+        wait(ring.arrived, row)
+        take(context, ring, row, first, tiles)
+        tell(ring.free, row)
+        wait(ring.known, row)
+        write(context, row, first, tiles, result)
+
+
+@cute.jit
+def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tiles: list[VectorRegTile]):
+    """This thread's vectors of a row to registers, from number `first` on; `fill` where it has none."""
     config, shift = context.config, context.shift(row)
     start, end = context.readable(row, shift)
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
         index = first + turn * config.workers
-        vector = tile.vector(turn)
-        words = cute.recast_tensor(vector, Int32)
-        vector.fill(vector.element_type(-Float32.inf))
         edges = context.edges(index, shift, turn)
-        kept = ring.vector(row, index, config.vector)
-        source = context.place(context.x, row, context.column(index, shift))
-        if (index >= start) & (index < end):
-            load_shared(kept, words)
-            if const_expr(edges is not None):
-                trim(vector, edges[1], edges[2], vector.element_type(-Float32.inf))
-        else:
-            if const_expr(edges is not None):
-                edge_copy(source, vector, edges)
+        for which in cutlass.range_constexpr(config.tiles):
+            vector = tiles[which].vector(turn)
+            words = cute.recast_tensor(vector, Int32)
+            vector.fill(context.fill)
+            kept = ring.vector(which, row, index, config.vector)
+            source = context.place(context.inputs[which], row, context.column(index, shift))
+            if (index >= start) & (index < end):
+                load_shared(kept, words)
+                if const_expr(edges is not None):
+                    trim(vector, edges[1], edges[2], context.fill)
+            else:
+                if const_expr(edges is not None):
+                    edge_copy(source, vector, edges)
+
+
+@cute.jit
+def write(context: SplitContext, row: Int32, first: Int32, tiles: list[VectorRegTile], result: cutlass.Constexpr):
+    """This thread's vectors of a row of the output, from number `first` on."""
+    pair, shift = totals(context, row), context.shift(row)
+    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
+        store(context, row, first + turn * context.config.workers, shift, result(context, tiles, turn, pair))
 
 
 @cute.jit
@@ -133,19 +187,20 @@ def bring_rows(context: SplitContext, ring: Ring):
 
 @cute.jit
 def bring(context: SplitContext, ring: Ring, row: Int32):
-    """Request the CTA's share of a row, in one copy."""
+    """Request the CTA's share of a row, in one copy of each input."""
     config, shift = context.config, context.shift(row)
     first, end = context.readable(row, shift)
     size = cutlass.max(end - first, 0) * VECTOR_BYTES
     barrier = ring.arrived.of(row)
-    target = ring.vector(row, first, config.vector)
-    source = context.place(context.x, row, context.column(first, shift)).iterator
-    cute.arch.mbarrier_arrive_and_expect_tx(barrier, size)
+    targets = [ring.vector(which, row, first, config.vector).toint() for which in range(config.tiles)]
+    sources = [context.place(x, row, context.column(first, shift)).iterator.toint() for x in context.inputs]
+    cute.arch.mbarrier_arrive_and_expect_tx(barrier, size * config.tiles)
     if size > 0:
-        cute.arch.inline_ptx(
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{$r0}], [{$r1}], {$r2}, [{$r3}];",
-            read_only_args=[target.toint(), source.toint(), size, barrier.toint()],
-        )
+        for which in cutlass.range_constexpr(config.tiles):
+            cute.arch.inline_ptx(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{$r0}], [{$r1}], {$r2}, [{$r3}];",
+                read_only_args=[targets[which], sources[which], size, barrier.toint()],
+            )
 
 
 @cute.jit

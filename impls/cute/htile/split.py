@@ -10,6 +10,8 @@ through the second-level cache, and no counter (the idea of NCCL's LL protocol).
 
 from __future__ import annotations
 
+import math
+
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
@@ -24,11 +26,22 @@ from .registers import VectorRegTile, rounded
 class SplitContext:
     """One thread's part of every row; `share` is this CTA's first vector. Reads no memory.
 
+    more  further inputs, whose rows start as far behind a vector's boundary as those of x
+    fill  the value of columns outside the matrix
     Shared memory holds a row's `pairs` of the warps that reduce it, and its `totals` over all CTAs.
     """
 
-    def __init__(self, config: SplitTileConfig, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
+    def __init__(
+        self,
+        config: SplitTileConfig,
+        x: cute.Tensor,
+        y: cute.Tensor,
+        workspace: cute.Tensor,
+        more: tuple[cute.Tensor, ...] = (),
+        fill: float = -math.inf,
+    ):
         self.config, self.x, self.y, self.words = config, x, y, workspace.iterator
+        self.inputs, self.fill = (x, *more), x.element_type(fill)
         self.thread = cute.arch.thread_idx()[0]
         self.cta = cute.arch.block_idx()[0]
         self.rows = x.shape[0]
@@ -46,7 +59,7 @@ class SplitContext:
             return Int32(0)
         size = self.config.itemsize
         address = self.x.iterator.toint() + Int64(row) * (self.x.stride[0] * size)
-        return Int32(address % VECTOR_BYTES) // size
+        return (Int32(address) & (VECTOR_BYTES - 1)) >> (size.bit_length() - 1)
 
     def column(self, index: Int32, shift: Int32) -> Int32:
         """The column of the first element of vector number `index` of this CTA's share."""
@@ -72,13 +85,10 @@ class SplitContext:
 
     def edges(self, index: Int32, shift: Int32, turn: int | None = None) -> tuple | None:
         """The `edges` of `edge_copy` for that vector, of that turn; None where vectors are whole or absent."""
-        config = self.config
+        config, column = self.config, self.column(index, shift)
         is_inner = turn is not None and turn not in config.edge_turns
-        return (
-            None
-            if config.aligned or is_inner
-            else (index < config.cta_vectors, self.column(index, shift), config.columns)
-        )
+        exists = (index < config.cta_vectors) & (column < config.columns)
+        return None if config.aligned or is_inner else (exists, column, config.columns)
 
     def place(self, matrix: cute.Tensor, row: Int32, column: Int32) -> cute.Tensor:
         """The vector of a matrix that starts at a column; 64-bit arithmetic where the matrix's strides have 64 bits."""
@@ -94,9 +104,9 @@ class SplitContext:
         return self.words + (LINE_WORDS + 2 * slot)
 
 
-def registers(context: SplitContext, count: int) -> VectorRegTile:
-    """Registers for `count` vectors of the input."""
-    return VectorRegTile(context.x.element_type, context.config.vector, count)
+def registers(context: SplitContext, count: int) -> list[VectorRegTile]:
+    """Registers for `count` vectors of each input."""
+    return [VectorRegTile(x.element_type, context.config.vector, count) for x in context.inputs]
 
 
 def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
@@ -107,8 +117,8 @@ def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
 
 @cute.jit
 def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: cute.Tensor):
-    """Vector number `index` of a row to registers; -inf where the row has none."""
-    target.fill(target.element_type(-Float32.inf))
+    """Vector number `index` of a row to registers; `fill` where the row has none."""
+    target.fill(context.fill)
     source = context.place(context.x, row, context.column(index, shift))
     atom = loading(context.x.element_type)
     bounded_copy(atom, source, target, context.whole(index, shift), context.edges(index, shift))

@@ -16,16 +16,16 @@ SHARE_KIB = 1 / 30  # of a CTA's share, which comes before the exchange and goes
 TRIM_KIB = 1 / 140  # more of it where rows of 16 bits start anywhere
 CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
 GROUPS_OF_16 = 7  # beyond these, groups that have a cluster fewer than others wait for them, in part
-HIDDEN = 1.5  # such turns after which the CTAs beside one another hide the rest
+HIDDEN = 2.0  # such turns after which the CTAs beside one another hide the rest
 SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
 RING = 3.2  # several: from the first row's arrival to the last one's way out
-RING_ROW, ROW_STEP = 0.9, 0.1  # the least between two of its rows, and what it is beyond their bytes
+RING_ROW, ROW_STEP = 0.6, 0.16  # the least between two of its rows, and what it is beyond their bytes
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
 THREADS, REGISTERS, CTA_BYTES = 2048, 65536, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
 
 
-def cluster_time(rows: int, config: RowTileConfig, processors: int) -> float:
-    """One CTA or cluster per row.
+def cluster_time(rows: int, config: RowTileConfig, processors: int, tiles: int = 1) -> float:
+    """One CTA or cluster per row; tiles: matrices that are read.
 
     All that the GPU takes at a time wait together. Further turns wait as well, but for the CTAs beside them.
     """
@@ -34,33 +34,33 @@ def cluster_time(rows: int, config: RowTileConfig, processors: int) -> float:
     is_trimmed = not config.aligned and config.itemsize == 2
     kib = config.cta_vectors * VECTOR_BYTES / 1024
     wait += kib * (SHARE_KIB + TRIM_KIB * is_trimmed) + (0 if in_registers else SHARED_TRIP)
-    beside = ctas(config)
+    beside = ctas(config, tiles)
     room = processors * (CLUSTERS_OF_16 if config.cluster == 16 else 1) * beside / config.cluster
     turns = max(0.0, rows / room - 1) / beside
     wait *= 1 + (turns if beside == 1 else min(turns, HIDDEN))
     if config.cluster == 16 and rows > GROUPS_OF_16:
         rows += -rows % GROUPS_OF_16 / 2
-    return COPY + rows * _row(config) + wait
+    return COPY + rows * _row(config, tiles) + wait
 
 
-def ctas(config: RowTileConfig) -> int:
+def ctas(config: RowTileConfig, tiles: int = 1) -> int:
     """CTAs that a multiprocessor takes at a time, by the registers that softmax had in sixty layouts, rounded."""
-    registers = (32 if config.aligned else 40) + config.beside * 4
+    registers = (32 if config.aligned else 40) + config.beside * 4 * tiles
     if config.keep == "registers":
-        registers = 24 + config.vectors_per_thread * config.vector
-    shared = SHARED_BYTES["sm_90"] // (config.shared_bytes() + CTA_BYTES)
+        registers = 32 + config.vectors_per_thread * config.vector * tiles
+    shared = SHARED_BYTES["sm_90"] // (config.shared_bytes(tiles) + CTA_BYTES)
     return max(1, min(THREADS // config.threads, REGISTERS // (registers * config.threads), shared))
 
 
 def split_time(rows: int, config: SplitTileConfig) -> float:
     """Rows over the whole GPU: one in registers, or several in a ring."""
-    row = _row(config)
+    row = _row(config, config.tiles)
     if rows == 1:
         return COPY + row + SINGLE + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
     waits = rows * max(row * (1 + STAGE * max(0, FULL_RING - config.stages)) + ROW_STEP, RING_ROW)
     return COPY + RING + waits
 
 
-def _row(config: RowTileConfig | SplitTileConfig) -> float:
-    """The bytes of a row."""
-    return MIB * config.columns * config.itemsize / 2**20
+def _row(config: RowTileConfig | SplitTileConfig, tiles: int) -> float:
+    """The bytes of a row, in all matrices."""
+    return MIB * config.columns * config.itemsize / 2**20 * (tiles + 1) / 2

@@ -11,7 +11,7 @@ from ..htile.launch import launch_split, overlap
 from ..htile.online import exponential, normalised, reference, rescale
 from ..htile.reduce import ADD, MAX
 from ..htile.registers import VectorRegTile
-from ..htile.ring import Ring, carry_rows, open_ring, take, tell, wait
+from ..htile.ring import flow, write
 from ..htile.split import (
     SplitContext,
     advance,
@@ -45,16 +45,7 @@ class SplitSoftmax:
     @cute.kernel
     def flowing(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
         """Several rows, through a ring in shared memory; some warps reduce them, others write them."""
-        context = SplitContext(self.config, x, y, workspace)
-        ring = Ring(context)
-        open_ring(context, ring)
-        overlap()
-        if context.thread < self.config.workers:
-            reduce_rows(context, ring)
-        elif context.is_worker:
-            write_rows(context, ring)
-        else:
-            carry_rows(context, ring)
+        flow(SplitContext(self.config, x, y, workspace), own_pair, share_of)
 
     @cute.kernel
     def alone(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
@@ -62,14 +53,14 @@ class SplitSoftmax:
         overlap()
         context = SplitContext(self.config, x, y, workspace)
         tag, row, worker = first_tag(context), Int32(0), context.is_worker
-        tile = registers(context, self.config.vectors_per_thread)
+        tiles = registers(context, self.config.vectors_per_thread)
         if worker:
-            load_row(context, row, tile)
-            maximum, total = own_pair(context, tile)
+            load_row(context, row, tiles[0])
+            maximum, total = own_pair(context, tiles)
             leave_pair(context, row, maximum, total)
         exchange(context, row, tag)
         if worker:
-            write(context, row, context.thread, tile, totals(context, row))
+            write(context, row, context.thread, tiles, share_of)
         advance(context, tag)
 
     @cute.kernel
@@ -103,33 +94,6 @@ def exchange(context: SplitContext, row: Int32, tag: Int32):
 
 
 @cute.jit
-def reduce_rows(context: SplitContext, ring: Ring):
-    """Reduce every row, and write the last one."""
-    tile, last = registers(context, context.config.vectors_per_thread), context.rows - 1
-    for row in cutlass.range(context.rows, unroll=1):
-        wait(ring.arrived, row)
-        take(context, ring, row, context.thread, tile)
-        maximum, total = own_pair(context, tile)
-        leave_pair(context, row, maximum, total)
-        tell(ring.paired, row)
-    wait(ring.known, last)
-    write(context, last, context.thread, tile, totals(context, last))
-
-
-@cute.jit
-def write_rows(context: SplitContext, ring: Ring):
-    """Write every row but the last one."""
-    tile = registers(context, context.config.vectors_per_thread)
-    first = context.thread - context.config.workers
-    for row in cutlass.range(context.rows - 1, unroll=1):
-        wait(ring.arrived, row)
-        take(context, ring, row, first, tile)
-        tell(ring.free, row)
-        wait(ring.known, row)
-        write(context, row, first, tile, totals(context, row))
-
-
-@cute.jit
 def load_row(context: SplitContext, row: Int32, tile: VectorRegTile):
     """This thread's vectors of a row."""
     shift = context.shift(row)
@@ -138,9 +102,9 @@ def load_row(context: SplitContext, row: Int32, tile: VectorRegTile):
 
 
 @cute.jit
-def own_pair(context: SplitContext, tile: VectorRegTile) -> tuple[Float32, Float32]:
+def own_pair(context: SplitContext, tiles: list[VectorRegTile]) -> tuple[Float32, Float32]:
     """(max, sum) of this thread's vectors of a row."""
-    maximum, total = -Float32.inf, Float32(0.0)
+    tile, maximum, total = tiles[0], -Float32.inf, Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         maximum = tile.values(turn).reduce(MAX, maximum, 0)
     base = reference(maximum)
@@ -149,13 +113,10 @@ def own_pair(context: SplitContext, tile: VectorRegTile) -> tuple[Float32, Float
     return maximum, total
 
 
-@cute.jit
-def write(context: SplitContext, row: Int32, first: Int32, tile: VectorRegTile, pair: tuple[Float32, Float32]):
-    """Normalise this thread's vectors of a row by the row's `totals` and store them, from number `first` on."""
-    base, scale, shift = pair[0], cute.arch.rcp_approx(pair[1]), context.shift(row)
-    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        values = normalised(tile.values_again(turn), base, scale, context.y.element_type)
-        store(context, row, first + turn * context.config.workers, shift, values)
+def share_of(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32]):
+    """Vector number `turn` of this thread, normalised by the row's `totals`."""
+    base, total = pair
+    return normalised(tiles[0].values_again(turn), base, cute.arch.rcp_approx(total), context.y.element_type)
 
 
 @cute.jit
@@ -164,7 +125,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     shift = context.shift(row)
     maximum, total = -Float32.inf, Float32(0.0)
     for burst in cutlass.range(context.config.bursts, unroll=1):
-        tile = registers(context, IN_FLIGHT)
+        (tile,) = registers(context, IN_FLIGHT)
         load_burst(context, row, shift, burst, tile)
         top = maximum
         for turn in cutlass.range_constexpr(IN_FLIGHT):
@@ -182,7 +143,7 @@ def rewrite(context: SplitContext, row: Int32):
     base, total = totals(context, row)
     scale, shift, bursts = cute.arch.rcp_approx(total), context.shift(row), context.config.bursts
     for step in cutlass.range(bursts, unroll=1):
-        tile = registers(context, IN_FLIGHT)
+        (tile,) = registers(context, IN_FLIGHT)
         load_burst(context, row, shift, bursts - 1 - step, tile)
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             values = normalised(tile.values(turn), base, scale, context.y.element_type)

@@ -1,0 +1,143 @@
+"""Which layouts rows have on a GPU, in the order in which they are tried, and which one few or long rows have: pure functions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .htile.config import (
+    MAX_CLUSTER,
+    MAX_THREADS,
+    SHARED_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    RowTileConfig,
+    SplitTileConfig,
+    ceil_div,
+    share,
+)
+from .htile.layouts import SINGLE_BYTES, choose, choose_few
+from .htile.times import cluster_time, split_time
+
+LEAST_LONG_SHARE_BYTES = 64 * 1024
+# Rows that are split over the whole GPU.
+LEAST_STAGES, MOST_STAGES = 3, 14
+RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
+RING_VECTORS = 8
+SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
+TWICE_THREADS = 960
+MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
+MANY_ROWS = 256  # more rows have the layout of this many
+# In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
+MOST_VECTORS_PER_THREAD = 32
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """architecture: "sm_90" and the like; processors: multiprocessors, each of which takes a CTA."""
+
+    architecture: str
+    processors: int
+
+    @property
+    def arch(self) -> str:
+        """With the architecture's own instructions."""
+        return f"{self.architecture}a"
+
+
+HOPPER = Gpu("sm_90", 132)
+
+
+def layouts(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
+) -> Iterator[RowTileConfig]:
+    """One CTA or cluster per row, of any length that has a layout; the longest rows are read twice."""
+    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms)
+    if gpu.architecture not in MAX_CLUSTER:
+        return
+    for cluster in (16, 8):
+        config = RowTileConfig(columns, itemsize, aligned=aligned)
+        each = share(config.vectors, cluster)
+        if LEAST_LONG_SHARE_BYTES <= each * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
+            yield _of_cluster(replace(config, keep="l1"), cluster)
+
+
+def cluster_layouts(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
+) -> Iterator[RowTileConfig]:
+    """The table's choice, then clusters of half the size, down to the least that keeps the row.
+
+    A GPU may refuse a large cluster: an H20, some of whose multiprocessors are off, has no group of sixteen left.
+    """
+    try:
+        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, terms)
+    except ValueError:
+        return
+    while config.cluster and config.shared_bytes(tiles) <= SHARED_BYTES[gpu.architecture]:
+        yield config
+        if config.cluster == 1:
+            return
+        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
+
+
+def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:
+    vectors = share(config.vectors, cluster)
+    threads = min(MAX_THREADS, max(config.threads, ceil_div(ceil_div(vectors, 8), WARP) * WARP))
+    return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
+
+
+def split_layout(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False, tiles: int = 1
+) -> SplitTileConfig:
+    """Every multiprocessor has a CTA with a share of every row.
+
+    Several rows go through a ring of as many stages as shared memory has room for; a single row is in registers.
+    Rows that are too long for either are read twice.
+    """
+    team = math.isqrt(gpu.processors - 1) + 1
+    twice = SplitTileConfig(columns, itemsize, gpu.processors, TWICE_THREADS, 0, team, aligned, tiles)
+    if is_single:
+        single = replace(twice, threads=SINGLE_THREADS, stages=1)
+        return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
+    least, most = RING_WARPS
+    warps = min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
+    ring = replace(twice, threads=2 * warps * WARP)
+    room = SHARED_BYTES.get(gpu.architecture, 0)
+    stages = range(MOST_STAGES, LEAST_STAGES - 1, -1)
+    return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
+
+
+def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:
+    """How few rows are laid out, or long ones, by the least of `few_times`.
+
+    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU; "single": the same for one row.
+    """
+    times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
+    return min(times, key=lambda word: times[word], default="")
+
+
+def few_times(
+    rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1
+) -> dict[str, float]:
+    """The predicted time of each of `few`'s layouts that the rows have, in µs; none where they are many or short.
+
+    tiles  matrices of which rows are read; of more than one only the ring is a layout besides that of many rows
+    """
+    row_bytes, rows = columns * itemsize, min(rows, MANY_ROWS)
+    can_be_cluster = tiles == 1 and rows <= MOST_FEW_ROWS and row_bytes <= MOST_FEW_ROW_BYTES
+    is_long = row_bytes * tiles > LEAST_LONG_ROW_BYTES
+    if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER or not (can_be_cluster or is_long):
+        return {}
+    is_single = rows == tiles == 1
+    times, whole_gpu = {}, "single" if is_single else "split"
+    if can_be_cluster:
+        config = choose_few(columns, itemsize, gpu.architecture, aligned)
+        times["cluster"] = cluster_time(rows, config, gpu.processors)
+    for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned, tiles), 1):
+        times[""] = cluster_time(rows, many, gpu.processors, tiles)
+    split = split_layout(columns, itemsize, gpu, aligned, is_single, tiles)
+    if (is_long or is_single) and (tiles == 1 or split.is_ring):
+        times[whole_gpu] = split_time(rows, split)
+    return times
