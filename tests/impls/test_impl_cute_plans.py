@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from support.grids import over
 
-from impls.cute import _plans
+from impls.cute import _layouts, _plans
 from impls.cute.htile.config import RowTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 
@@ -52,7 +52,7 @@ def test_the_layout_of_whole_rows(columns, itemsize, expected):
         (1, 2, (1, 256, 1, 1, "registers")),  # a thread a row
         (7, 2, (1, 256, 1, 2, "registers")),  # seven elements may lie in two vectors
         (2041, 2, (1, 128, 128, 2, "registers")),  # 4 KiB and a vector more: the last that is trimmed in registers
-        (2042, 2, (1, 96, 96, 3, "shared")),
+        (2042, 2, (1, 160, 160, 2, "registers")),
         (8191, 2, (1, 288, 288, 4, "shared")),  # 16 KiB and a vector more
         (16384, 2, (1, 352, 352, 6, "shared")),  # shares are twice as large: every one has two ends
         (50257, 2, (4, 288, 288, 6, "shared")),
@@ -168,7 +168,7 @@ def test_config_refuses_what_the_kernel_cannot_divide():
         choose(4096, 2, "sm_80")
 
 
-def softmax_configs(columns, itemsize=2, few="", gpu=_plans.HOPPER):
+def softmax_configs(columns, itemsize=2, few="", gpu=_layouts.HOPPER):
     dtype = {2: "float16", 4: "float32"}[itemsize]
     aligned = _plans.whole_vectors(columns, itemsize)
     return [build.config for build in _plans.softmax(columns, dtype, dtype, gpu, aligned, few)]
@@ -191,9 +191,9 @@ def test_a_refused_cluster_is_followed_by_smaller_ones(columns, itemsize):
 
 def test_rows_beyond_a_cluster_are_split_or_read_twice():
     assert [type(config) for config in softmax_configs(1048576, 4)] == [SplitTileConfig]
-    long = [b.config for b in _plans.softmax_backward(1048576, "float32", _plans.HOPPER, True)]
+    long = [b.config for b in _plans.softmax_backward(1048576, "float32", _layouts.HOPPER, True)]
     assert [(config.cluster, config.keep) for config in long] == [(16, "l1"), (8, "l1")]
-    assert not list(_plans.softmax_backward(10**8, "float32", _plans.HOPPER, True))
+    assert not list(_plans.softmax_backward(10**8, "float32", _layouts.HOPPER, True))
 
 
 @over(
@@ -213,9 +213,9 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
     ],
 )
 def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
-    few = _plans.few(rows, columns, itemsize, _plans.HOPPER)
+    few = _layouts.few(rows, columns, itemsize, _layouts.HOPPER)
     assert few == expected
-    assert _plans.few(rows, columns, itemsize, _plans.Gpu("sm_80", 108)) == ""
+    assert _layouts.few(rows, columns, itemsize, _layouts.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
     assert isinstance(first, SplitTileConfig) == (few in ("single", "split"))
     assert few != "cluster" or first.keep == "registers"
@@ -241,15 +241,15 @@ def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
 
 
 def test_an_unknown_architecture_has_no_builds():
-    old = _plans.Gpu("sm_80", 108)
+    old = _layouts.Gpu("sm_80", 108)
     assert softmax_configs(131072, gpu=old) == []
-    assert list(_plans.layouts(1048576, 4, old, True)) == []
+    assert list(_layouts.layouts(1048576, 4, old, True)) == []
 
 
 def test_few_rows_of_a_norm_get_threads_of_their_own():
     dtypes = ("bfloat16", "bfloat16", "bfloat16", "", "bfloat16", "", "", "")
     many, few = (
-        [build.config for build in _plans.norm(32768, dtypes, True, 1e-5, _plans.HOPPER, True, is_few)]
+        [build.config for build in _plans.norm(32768, dtypes, True, 1e-5, _layouts.HOPPER, True, is_few)]
         for is_few in (False, True)
     )
     assert many[0].rows_per_thread == 2

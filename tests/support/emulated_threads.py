@@ -46,7 +46,7 @@ class Cluster:
         self.barriers = [threading.Barrier(threads, timeout=TIMEOUT_S) for _ in range(ctas)]
         self.said = {key: [None] * WARP for key in itertools.product(range(ctas), range(threads // WARP))}
         self.warps = {
-            key: threading.Barrier(WARP, functools.partial(butterflies, said), TIMEOUT_S)
+            key: threading.Barrier(WARP, functools.partial(exchanged, said), TIMEOUT_S)
             for key, said in self.said.items()
         }
         self.arrived, self.mbarriers = 0, {}
@@ -94,19 +94,24 @@ class SmemAllocator:
         return Pointer(mine[here.taken - 1], 0, dtype)
 
 
-def butterflies(said):
-    """Over neighbouring threads of a warp, each of which has left (value, what combines two, threads of a group)."""
+def exchanged(said):
+    """Over a warp's threads, each of which has left (value, what combines two, threads of a group), or (value, lane, None): the
+    lane whose value it takes.
+    """
     _, combine, step = said[0]
+    if step is None:
+        said[:] = [said[source][0] for _, source, _ in said]
+        return
     values = [value for value, *_ in said]
     while step := step // 2:
         values = [combine(values[i], values[i ^ step]) for i in range(WARP)]
     said[:] = map(np.float32, values)
 
 
-def warp_reduction(value, combine, threads_in_group):
+def exchange(value, how, threads_in_group=None):
     warp, lane = divmod(here.thread, WARP)
     said = here.cluster.said[here.rank, warp]
-    said[lane] = value, combine, threads_in_group
+    said[lane] = value, how, threads_in_group
     here.cluster.warps[here.rank, warp].wait()
     return said[lane]
 
@@ -199,7 +204,9 @@ def _arch():
         grid_dim=lambda: (here.cluster.grid, here.cluster.ctas, 1),
         block_idx_in_cluster=lambda: here.rank,
         sync_threads=sync_threads,
-        warp_reduction=warp_reduction,
+        warp_reduction=exchange,
+        shuffle_sync=exchange,
+        shuffle_sync_down=lambda value, by: exchange(value, min(here.thread % WARP + by, WARP - 1)),
         cp_async_commit_group=commit,
         cp_async_wait_group=wait_group,
         mbarrier_init=lambda place, _: mbarrier(place),

@@ -208,6 +208,15 @@ def trim(vector: cute.Tensor, column: Int32, columns: Int32, value: cutlass.Nume
 
 
 @cute.jit
+def clear(vector: cute.Tensor, whole: Boolean, touched: Boolean, column: Int32, columns: Int32, value: cutlass.Numeric):
+    """`trim` for a vector that is not `whole`; one that is not `touched` is outside."""
+    if not whole:
+        for i in cutlass.range_constexpr(cute.size(vector)):
+            if (column + i < 0) | (column + i >= columns) | (not touched):
+                vector[i] = value
+
+
+@cute.jit
 def fill_oob(vector: cute.Tensor, inside: Boolean, value: cutlass.Numeric):
     """Set a vector that is not `inside` to `value`."""
     if not inside:

@@ -17,8 +17,8 @@ SHARE_THREADS = 448
 FULL_THREADS = 384  # five CTAs of these fill a multiprocessor; 416, of which four fit, cost 2 % at float32 2048x151936
 FULL_VECTORS = 7
 # The most vectors per thread with SHARE_THREADS. In softmax these threads have 32 to 40 registers, so that two CTAs fit on a
-# multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits. A norm has 72 to 100.
-LONG_VECTORS, LONG_NORM_VECTORS = 15, 10
+# multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits.
+LONG_VECTORS = 15
 BESIDE_VECTORS = 6  # that a thread may keep in registers besides: two CTAs then have room for 150 KiB each
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: a CTA takes more of these
@@ -30,11 +30,14 @@ FEW_THREADS = 256
 TWO_ROW_CLUSTER = 8
 TWO_ROW_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
 # The same with a residual, for rows that start anywhere, or of which two do not fit.
-WIDE_CLUSTER = 8
+WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
-# An unaligned row in registers is trimmed there at both ends, which costs 16-bit rows a sixth.
+# Up to so many bytes, unaligned rows of two matrices or with weights are trimmed in registers, longer ones in shared memory.
 UNALIGNED_SINGLE_BYTES = 4 * 1024
 UNALIGNED_SHARE_BYTES = 32 * 1024
+SHORT_LAYER_BYTES = (
+    20 * 1024
+)  # of a float32 row up to which LayerNorm's threads have as few vectors as those of RMSNorm
 # float32 rows are trimmed at no cost, and registers gain 3 to 4 % over shared memory.
 UNALIGNED_REGISTER_BYTES = 256 * 1024
 UNALIGNED_REGISTER_SHARE_BYTES = 28 * 1024
@@ -57,18 +60,17 @@ def choose(
         raise ValueError(f"no layout for {architecture}; there is one for {', '.join(MAX_CLUSTER)}")
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
     row_bytes = whole.vectors * VECTOR_BYTES
-    if row_bytes <= (SINGLE_BYTES if aligned else UNALIGNED_SINGLE_BYTES):
+    if row_bytes <= (SINGLE_BYTES if aligned or (tiles == 1 and not terms) else UNALIGNED_SINGLE_BYTES):
         return _single(whole, terms, tiles)
     in_registers = (
         not aligned and itemsize == 4 and tiles == 1 and terms < COLUMN_TERMS and row_bytes <= UNALIGNED_REGISTER_BYTES
     )
     whole = replace(whole, keep="registers" if in_registers else "shared")
-    if terms >= COLUMN_TERMS:
+    if terms >= COLUMN_TERMS and (aligned or itemsize == 2 or row_bytes > SHORT_LAYER_BYTES):
         layout = _two_rows if aligned and tiles == 1 else _few_large_shares
         config = layout(whole, MAX_CLUSTER[architecture])
     else:
-        config = _shares(whole, MAX_CLUSTER[architecture], LONG_NORM_VECTORS if terms else LONG_VECTORS)
-        config = config if terms else _beside(config, tiles)
+        config = _beside(_shares(whole, MAX_CLUSTER[architecture]), tiles)
     if config.rows_per_thread > 1 and config.shared_bytes(tiles) > SHARED_BYTES[architecture]:
         config = _few_large_shares(whole, MAX_CLUSTER[architecture])
     if (
@@ -107,7 +109,7 @@ def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:
     return replace(whole, threads=threads, threads_per_row=each)
 
 
-def _shares(whole: RowTileConfig, largest: int, long_vectors: int) -> RowTileConfig:
+def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     """One row per cluster."""
     row_bytes = whole.columns * whole.itemsize
     in_registers = whole.keep == "registers"
@@ -119,7 +121,7 @@ def _shares(whole: RowTileConfig, largest: int, long_vectors: int) -> RowTileCon
     threads = min(SHARE_THREADS, _threads(each, 6))
     if each <= FULL_VECTORS * FULL_THREADS:
         threads = min(threads, FULL_THREADS)
-    return _clusters(whole, cluster, threads if each <= long_vectors * threads else _threads(each, 8))
+    return _clusters(whole, cluster, threads if each <= LONG_VECTORS * threads else _threads(each, 8))
 
 
 def _beside(config: RowTileConfig, tiles: int) -> RowTileConfig:
@@ -143,7 +145,8 @@ def _two_rows(whole: RowTileConfig, largest: int) -> RowTileConfig:
 def _few_large_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     cluster = min(_power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
     each = share(whole.vectors, cluster)
-    return _clusters(whole, cluster, _threads(each, 8 if cluster >= WIDE_CLUSTER and whole.itemsize == 4 else 16))
+    is_wide = cluster >= WIDE_CLUSTER and whole.itemsize == 4 and each <= 8 * WIDE_THREADS
+    return _clusters(whole, cluster, _threads(each, 8 if is_wide else 16))
 
 
 def _clusters(whole: RowTileConfig, cluster: int, threads: int) -> RowTileConfig:

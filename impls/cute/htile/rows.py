@@ -120,8 +120,9 @@ class RowContext:
 
     def touched(self, turn: int):
         """Whether vector number `turn` has elements in this CTA's share of a row of the matrix."""
-        config = self.config
-        return self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
+        config, (column, columns) = self.config, self.bounds(turn)
+        inside = self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
+        return inside & (column < columns)
 
     def bounds(self, turn: int) -> tuple:
         """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
@@ -137,9 +138,9 @@ class RowContext:
             return values
         if self.config.aligned:
             return where(values, lambda _: self.tXpX[0, 0, turn], absent)
-        column, columns = self.bounds(turn)
-        inside = lambda i: (column + i >= 0) & (column + i < columns) & self.touched(turn)  # noqa: E731
-        return where(values, inside, absent)
+        kept = rounded(values, Float32)
+        copy.clear(kept, self.tXpX[0, 0, turn], self.touched(turn), *self.bounds(turn), Float32(absent))
+        return kept.load()
 
     @cute.jit
     def move(

@@ -24,6 +24,7 @@ from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
 WIDE_ROW_THREADS = 512
+MANY_TURNS, LONG_TURNS, FEW_TURNS, FEW_THREADS = 8, 10, (4, 2), 320
 PART_WIDTH = 4  # values of an exchange
 
 Part = tuple[Float32, Float32, Float32, Float32]
@@ -60,8 +61,8 @@ class Norm:
         config, width = self.config, PART_WIDTH if self.layer else 1
         more, dtype = (config.rows_per_thread - 1, None) if residual is None else (1, residual.element_type)
         context = RowContext(config, x, 0.0, config.rows_per_thread, width, extra_smem_tensors=more, extra_dtype=dtype)
-        delayed = wants_late_weights(config, self.layer)
-        columns = [None if v is None else ColumnLoader(context, v, delayed) for v in (weight, bias)]
+        ahead = weights_ahead(config, self.layer)
+        columns = [None if v is None else ColumnLoader(context, v, ahead) for v in (weight, bias)]
         tensors = (x, residual, y, residual_out, rstd, mean)
         rows = [Row(context, n, *(row_part(t, n, config) for t in tensors)) for n in range(config.rows_per_thread)]
         for row in rows:
@@ -85,11 +86,16 @@ class Norm:
             row.store_statistics()
 
 
-def wants_late_weights(config: RowTileConfig, layer: bool) -> bool:
-    """Whether the registers of early weights keep CTAs off the multiprocessor, as measured (docs/notes/performance.md)."""
+def weights_ahead(config: RowTileConfig, layer: bool) -> int:
+    """Turns of weights that are requested early: more registers keep CTAs off the multiprocessor (docs/notes/performance.md)."""
+    turns, few = config.vectors_per_thread, FEW_TURNS[config.threads > FEW_THREADS]
     if config.keep == "registers":
-        return layer or config.threads_per_row >= WIDE_ROW_THREADS
-    return config.keep == "l1"
+        return 0 if layer or config.threads >= WIDE_ROW_THREADS else turns
+    if config.keep == "l1":
+        return few
+    if config.aligned:
+        return turns if config.rows_per_thread > 1 or turns <= LONG_TURNS else few
+    return turns if turns * (2 if layer else 1) <= MANY_TURNS and config.threads <= WIDE_ROW_THREADS else few
 
 
 class Row:
