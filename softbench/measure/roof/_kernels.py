@@ -19,8 +19,11 @@ def move_words(
     PART: tl.constexpr,
     PERIOD: tl.constexpr,
     FLIP: tl.constexpr,
+    COPIES: tl.constexpr,
+    LANES: tl.constexpr,
 ) -> None:
-    """Each written stream becomes the xor of those read together, inverted with FLIP; `sink` has programs' of those read alone.
+    """Each written stream becomes the xor of those read together, inverted with FLIP; `sink` has programs' of those read alone,
+    COPIES of each.
 
     Streams are `words` integers, of which a program moves BLOCK; WHOLE if BLOCK divides words.
     `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size; of the first
@@ -29,9 +32,9 @@ def move_words(
     """
     first = tl.program_id(0).to(tl.int64) * BLOCK
     if WHOLE or first + BLOCK <= words:
-        _move(written, together, alone, sink, first, words, BLOCK, True, STREAM, PART, PERIOD, FLIP)
+        _move(written, together, alone, sink, first, words, BLOCK, True, STREAM, PART, PERIOD, FLIP, COPIES, LANES)
     else:
-        _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD, FLIP)
+        _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD, FLIP, COPIES, LANES)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -48,6 +51,8 @@ def _move(
     PART: tl.constexpr,
     PERIOD: tl.constexpr,
     FLIP: tl.constexpr,
+    COPIES: tl.constexpr,
+    LANES: tl.constexpr,
 ) -> None:
     at = first + tl.arange(0, BLOCK)
     inside = None if WHOLE else at < words
@@ -73,4 +78,6 @@ def _move(
                 eviction_policy="evict_first" if STREAM else "",
             )
             total ^= tl.xor_sum(seen.to(tl.int64), axis=0)
-        tl.store(sink + tl.program_id(0), total)
+        lane = tl.arange(0, LANES)
+        place = tl.program_id(0).to(tl.int64) * COPIES + lane
+        tl.store(sink + place, total + tl.zeros_like(place), mask=lane < COPIES, cache_modifier=".cs" if STREAM else "")
