@@ -12,9 +12,7 @@ from softbench import operator
     reads={"scores": "case"},
     writes={"weight": {"shape": "k"}, "expert": {"shape": "k", "dtype": "int32", "indexes": "scores"}},
     params={"k": (1, 32), "renormalised": (0, 1)},
-    hard={
-        "scores": ["peaked", "equal", "growing", "shifted_1e2", "dtype_max", "padding_inf", "prefix_inf_1", "all_min"]
-    },
+    hard={"scores": ["peaked", "equal", "growing", "shifted_1e2", "dtype_max", "padding_inf", "prefix_inf_1", "all_min"]},
 )
 def softmax_topk(scores, *, k, renormalised):
     top = scores.topk(k, dim=1)

@@ -29,9 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"softbench: {given[0].split('=')[0]} does nothing without --softbench; add it")
         return
     if not PLATFORM.startswith("linux"):
-        raise pytest.UsageError(
-            f"softbench: measures on Linux only, and this is {PLATFORM}; the command softbench reads runs"
-        )
+        raise pytest.UsageError(f"softbench: measures on Linux only, and this is {PLATFORM}; the command softbench reads runs")
     from softbench.session import session
 
     try:

@@ -47,9 +47,7 @@ def pytest_configure(config):
 
 def pytest_report_header():
     drawn = [family for family in settled.FAMILIES if settled.is_drawn(family)]
-    return (
-        f"grids of kernels: {'one value in ' + str(settled.EIGHTH) + ' of ' + ', '.join(drawn) if drawn else 'whole'}"
-    )
+    return f"grids of kernels: {'one value in ' + str(settled.EIGHTH) + ' of ' + ', '.join(drawn) if drawn else 'whole'}"
 
 
 def pytest_sessionfinish(session, exitstatus):
@@ -63,9 +61,7 @@ def pytest_sessionfinish(session, exitstatus):
     needed = {path.name for name in changed for path in (HERE / "impls").glob(f"test_impl_{name}*.py")}
     given = {Path(place).name for place in config.args}
     if not ("impls" in given or needed <= given) or config.option.keyword or terminal.stats.get("skipped"):
-        raise pytest.UsageError(
-            f"nothing is settled: --settle needs all tests of {', '.join(changed)}, and none skipped"
-        )
+        raise pytest.UsageError(f"nothing is settled: --settle needs all tests of {', '.join(changed)}, and none skipped")
     settled.settle()
 
 
@@ -73,11 +69,7 @@ def pytest_collection_modifyitems(items):
     """What is not marked slow needs neither a process nor torch nor a compiler: `tox -e fast`."""
     for item in items:
         names = set(vars(item.getparent(pytest.Module).obj)) if item.getparent(pytest.Module) else set()
-        if (
-            names & STARTS_SOMETHING
-            or INNER_PYTEST & set(getattr(item, "fixturenames", ()))
-            or "impls" in item.path.parts
-        ):
+        if names & STARTS_SOMETHING or INNER_PYTEST & set(getattr(item, "fixturenames", ())) or "impls" in item.path.parts:
             item.add_marker(pytest.mark.slow)
 
 

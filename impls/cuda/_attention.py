@@ -99,9 +99,7 @@ def launch_of(case, form: Form, function, device) -> Callable[..., Any]:
     keys = keys_of(case)
     blocks = -(-queries // TILE)
     if batch * heads * blocks > MOST_BLOCKS or max(queries, keys) > MOST_ROWS:
-        raise Unsupported(
-            f"{batch * heads} heads of {queries} queries and {keys} keys are more than the kernel numbers"
-        )
+        raise Unsupported(f"{batch * heads} heads of {queries} queries and {keys} keys are more than the kernel numbers")
     causal = int(case.operator == "attention_causal")
     numbers = (scale_of(case) * math.log2(math.e), heads, blocks, queries, keys, causal)
     empty_like, contiguous, pack = torch.empty_like, torch.contiguous_format, ARGUMENTS.pack_into

@@ -75,9 +75,7 @@ def prepare(case, rung: Rung) -> Callable[[Any], Any]:
     return _launch(case, functions, chosen, torch.device("cuda", device), overlaps=properties.major >= 9)
 
 
-def _launch(
-    case, functions: dict[str, Any], chosen: list[Program], device, overlaps: bool = True
-) -> Callable[[Any], Any]:
+def _launch(case, functions: dict[str, Any], chosen: list[Program], device, overlaps: bool = True) -> Callable[[Any], Any]:
     """The launch; the programs are for rows that begin at any address, and for rows at multiples of 16 bytes.
 
     overlaps  from sm_90 on: a kernel may start before the previous one ends, and waits for that itself

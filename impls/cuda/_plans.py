@@ -157,17 +157,13 @@ def on_chip(shape: Shape, gpu: Gpu) -> Program:
     """One kernel: a team of blocks per row, one block per multiprocessor. Unsupported for rows that do not fit, or are short."""
     rows, vectors = shape.rows, shape.vectors
     if vectors * VECTOR_BYTES < SPLIT_BYTES:
-        raise Unsupported(
-            f"rows below {SPLIT_BYTES} bytes: a block alone reads them sooner than a team exchanges pairs"
-        )
+        raise Unsupported(f"rows below {SPLIT_BYTES} bytes: a block alone reads them sooner than a team exchanges pairs")
     most = gpu.processors // rows
     if not most:
         raise Unsupported(f"more rows than the GPU's {gpu.processors} multiprocessors, of which each row takes some")
     if vectors > most * ON_CHIP_VECTORS:
         held = most * ON_CHIP_VECTORS * VECTOR_BYTES
-        raise Unsupported(
-            f"rows beyond {held} bytes: what {most} of {gpu.processors} multiprocessors hold, a row's share"
-        )
+        raise Unsupported(f"rows beyond {held} bytes: what {most} of {gpu.processors} multiprocessors hold, a row's share")
     size = min(most, -(-vectors // WORKERS))
     pieces = max(0, -(-(vectors - size * HELD * WORKERS) // (size * PIECE * WORKERS)))
     step = Step("rows_on_chip", rows * size, SPLIT_THREADS, shared_bytes=pieces * PIECE_BYTES, cooperative=True)
@@ -185,9 +181,7 @@ def retains(shape: Shape) -> bool:
 
 
 NAIVE = Rung("naive.cu", ("exp_sums", "divide"), naive)
-MULTI_PASS = Rung(
-    "multi_pass.cu", ("chunk_maxima", "reduce_maxima", "chunk_sums", "reduce_sums", "normalise"), multi_pass
-)
+MULTI_PASS = Rung("multi_pass.cu", ("chunk_maxima", "reduce_maxima", "chunk_sums", "reduce_sums", "normalise"), multi_pass)
 FUSED = Rung("fused.cu", ("block_statistics", "global_reduce", "normalise"), fused)
 FUSED_WIDE = Rung("fused.cu", ("block_statistics", "merge_statistics", "normalise"), fused_wide)
 FUSED_TWO = Rung("fused.cu", ("block_statistics", "merge_and_normalise"), fused_two)

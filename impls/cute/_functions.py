@@ -283,6 +283,4 @@ def _fake_backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tenso
 
 
 _Softmax, softmax_op = operator("softmax", _forward, _fake, _remember, _first_gradient)
-_SoftmaxBackward, softmax_backward_op = operator(
-    "softmax_backward", _backward, _fake_backward, _remember_both, _second_gradients
-)
+_SoftmaxBackward, softmax_backward_op = operator("softmax_backward", _backward, _fake_backward, _remember_both, _second_gradients)

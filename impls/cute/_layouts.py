@@ -50,9 +50,7 @@ class Gpu:
 HOPPER = Gpu("sm_90", 132)
 
 
-def layouts(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
-) -> Iterator[RowTileConfig]:
+def layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0) -> Iterator[RowTileConfig]:
     """One CTA or cluster per row, of any length that has a layout; the longest rows are read twice."""
     yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms)
     if gpu.architecture not in MAX_CLUSTER:
@@ -88,9 +86,7 @@ def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
 
 
-def split_layout(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False, tiles: int = 1
-) -> SplitTileConfig:
+def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False, tiles: int = 1) -> SplitTileConfig:
     """Every multiprocessor has a CTA with a share of every row.
 
     Several rows go through a ring of as many stages as shared memory has room for; a single row is in registers.
@@ -118,9 +114,7 @@ def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, 
     return min(times, key=lambda word: times[word], default="")
 
 
-def few_times(
-    rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1
-) -> dict[str, float]:
+def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str, float]:
     """The predicted time of each of `few`'s layouts that the rows have, in µs; none where they are many or short.
 
     tiles  matrices of which rows are read; of more than one only the ring is a layout besides that of many rows

@@ -14,9 +14,7 @@ from ._norm_backward import gradients, statistics, statistics_of
 Given = Tensor | None
 
 
-def norm(
-    x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float
-) -> Tensor | tuple[Tensor, Tensor]:
+def norm(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float) -> Tensor | tuple[Tensor, Tensor]:
     """`softbench.kernels.layer_norm` or `rms_norm` of CUDA tensors, float64 all of them or none.
 
     Returns y, or (y, x + residual), contiguous, in the dtypes of x and of residual. With a gradient, rstd and the mean are
@@ -162,9 +160,7 @@ def backward(
     rest = layer, heads > 1, eps, t.device
     launch = served(_norm_backward.backward_rows, columns, dtypes, *rest) if t.numel() else None
     if launch is not None:
-        m_dy, m_t, m_total, *m_out = (
-            m if m is None else _launch.as_matrix(m, columns) for m in (dy, t, of_total, dx, dresidual)
-        )
+        m_dy, m_t, m_total, *m_out = (m if m is None else _launch.as_matrix(m, columns) for m in (dy, t, of_total, dx, dresidual))
         vectors = _vectors(heads, columns, weight)
         if launch(m_dy, m_t, *vectors, m_total, rstd, mean, *m_out, *of_vectors, heads):
             return outputs
@@ -221,9 +217,7 @@ def _all(
     return forward(x, weight, bias, residual, layer, eps, statistics)
 
 
-def _fake(
-    x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool
-) -> list[Tensor]:
+def _fake(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool) -> list[Tensor]:
     return [torch.empty(o[0], dtype=o[1], device=x.device) for o in _outputs(x, residual, layer, statistics) if o]
 
 

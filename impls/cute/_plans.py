@@ -122,9 +122,7 @@ def softmax(
         yield whole_gpu
 
 
-def softmax_backward(
-    columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False
-) -> Iterator[Build]:
+def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False) -> Iterator[Build]:
     """Builds of (dy, y, dx), all of one dtype, or of these and a workspace; few and dense as in `softmax`."""
     dtypes, size = (dtype,) * 3, ITEM_BYTES[dtype]
     yield from packed("SoftmaxBackward", columns, dtypes, gpu, dense, tiles=2)

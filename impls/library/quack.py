@@ -38,9 +38,7 @@ VECTOR_ELEMENTS = {"float16": 8, "bfloat16": 8, "float32": 4}
         "softmax-*-1x100000000-check": "its compilation does not end within minutes",
         "softmax-float32-*x1048576*": "does not launch: it asks for 263 KB of shared memory a block",
         "softmax_backward-float32-*x1048576*": "does not launch: it asks for 525 KB of shared memory a block",
-        "add_*norm-float32-*x65536* add_*norm-float32-*x131072*": (
-            "does not launch: it asks for 262 KB of shared memory a block"
-        ),
+        "add_*norm-float32-*x65536* add_*norm-float32-*x131072*": ("does not launch: it asks for 262 KB of shared memory a block"),
     },
 )
 def quack(case):

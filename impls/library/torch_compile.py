@@ -118,9 +118,7 @@ def masked_softmax(case):
     scale, window, alibi = (params.get(name, 0) for name in ("scale", "window", "alibi"))
 
     def masks(x, mask):
-        return (
-            torch.softmax((scale * x.to(working)).masked_fill(~mask, -torch.inf), -1).masked_fill(~mask, 0.0).to(dtype)
-        )
+        return torch.softmax((scale * x.to(working)).masked_fill(~mask, -torch.inf), -1).masked_fill(~mask, 0.0).to(dtype)
 
     def adds(x, mask):
         y = torch.softmax(scale * x.to(working) + mask, -1)

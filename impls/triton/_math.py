@@ -69,9 +69,7 @@ def opaque(x, zero, PACKED: tl.constexpr):
     """
     if PACKED:
         bits = tl.broadcast_to(zero.to(tl.int16), x.shape)
-        return tl.inline_asm_elementwise(
-            "xor.b32 $0, $1, $2;", "=r,r,r", [x, bits], dtype=x.dtype, is_pure=True, pack=2
-        )
+        return tl.inline_asm_elementwise("xor.b32 $0, $1, $2;", "=r,r,r", [x, bits], dtype=x.dtype, is_pure=True, pack=2)
     else:
         return x
 

@@ -103,9 +103,7 @@ def unrolled(case):
 def two_reads(case):
     """Rows below 4 KiB end before a second read pays; chunks go to registers, eight elements per thread."""
     if fits(case):
-        return replace(
-            exp2(case), policy="evict_last", reread=row_bytes(case) >= 4096, num_warps=warps(row_bytes(case))
-        )
+        return replace(exp2(case), policy="evict_last", reread=row_bytes(case) >= 4096, num_warps=warps(row_bytes(case)))
     return replace(exp2(case), num_stages=1, hints=True)
 
 

@@ -158,6 +158,4 @@ def put(y_ptr, y, lane, first, last, columns, V: tl.constexpr, EDGES: tl.constex
     """Write whole vectors of a row, or between edges."""
     mask = (lane * V >= first) & (lane * V + V <= last) if EDGES else lane < columns // V
     column = lane * V + tl.arange(0, V)[None, :]
-    tl.store(
-        y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=tl.broadcast_to(mask, column.shape), cache_modifier=".cs"
-    )
+    tl.store(y_ptr + column, y.to(y_ptr.dtype.element_ty), mask=tl.broadcast_to(mask, column.shape), cache_modifier=".cs")

@@ -9,9 +9,7 @@ from ._math import widen
 
 
 @triton.jit
-def three_pass(
-    y_ptr, x_ptr, rows, vectors, x_row, x_column, VEC: tl.constexpr, BLOCK: tl.constexpr, CHUNKS: tl.constexpr
-):
+def three_pass(y_ptr, x_ptr, rows, vectors, x_row, x_column, VEC: tl.constexpr, BLOCK: tl.constexpr, CHUNKS: tl.constexpr):
     """Maximum, sum, output: each pass reads the row from memory. y is contiguous."""
     columns = vectors * VEC
     row = tl.program_id(0).to(tl.int64)

@@ -125,9 +125,7 @@ def tied_ones(keys, lane, LOST: tl.constexpr, K: tl.constexpr, LANES: tl.constex
 
 
 @triton.jit
-def ranked(
-    weight_ptr, expert_ptr, start, scores, shares, experts, lane, inside, total, K: tl.constexpr, LANES: tl.constexpr
-):
+def ranked(weight_ptr, expert_ptr, start, scores, shares, experts, lane, inside, total, K: tl.constexpr, LANES: tl.constexpr):
     """The chosen ones again, each at the place that follows from how many of them come before it."""
     keys = ()
     for slot in tl.static_range(len(scores)):

@@ -46,9 +46,7 @@ def parse(path: Path, text: str) -> ast.Module:
             warnings.simplefilter("ignore")  # an invalid escape in an implementation is not ours to report
             return ast.parse(text)
     except SyntaxError as mistake:
-        raise NotPython(
-            f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no reason given'}"
-        ) from None
+        raise NotPython(f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no reason given'}") from None
     except (ValueError, RecursionError, MemoryError) as mistake:
         why = str(mistake) or "nested too deeply to be read"
         raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
@@ -72,9 +70,7 @@ class Reader:
         for node in tree.body[tree.body.index(self.function) + 1 :]:
             defines = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
             if defines and node not in declared and getattr(node, "name", "") == self.function.name:
-                raise self.error(
-                    node, f"the name is defined again here and hides the {what.partition(' ')[2]}; rename this one"
-                )
+                raise self.error(node, f"the name is defined again here and hides the {what.partition(' ')[2]}; rename this one")
 
     def keywords(self, decorator: ast.expr, name: str, known: Sequence[str]) -> dict[str, ast.expr]:
         """The arguments of the decorator called `name`."""

@@ -34,9 +34,7 @@ def find(place: str) -> Environment:
     path = Path(os.path.abspath(os.path.expanduser(place)))  # not resolved: a venv's python is a link to another
     python = path / "bin" / "python" if path.is_dir() else path
     if not (place and python.is_file() and os.access(python, os.X_OK)):
-        raise InputError(
-            f"venv:{place:.200} is no folder with bin/python and no python; python -m venv FOLDER makes one"
-        )
+        raise InputError(f"venv:{place:.200} is no folder with bin/python and no python; python -m venv FOLDER makes one")
     return of(str(python))
 
 

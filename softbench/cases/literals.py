@@ -15,9 +15,7 @@ def value_of(node: ast.expr) -> Any:
     try:
         value = ast.literal_eval(node)
     except (ValueError, TypeError, RecursionError, MemoryError):
-        raise ValueError(
-            f"{_source(node)} is not a literal; the file is not imported, so write the value out"
-        ) from None
+        raise ValueError(f"{_source(node)} is not a literal; the file is not imported, so write the value out") from None
     if not _fits(value):
         raise ValueError("a number that is not finite, or does not fit 64 bits, cannot be used here")
     return value

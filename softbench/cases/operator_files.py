@@ -39,13 +39,9 @@ def load(folders: Sequence[Path], kernels: Sequence[Path] = ()) -> tuple[FileOpe
             if declared is None:
                 continue
             if declared.name in operators.OPERATORS or declared.name in operators.bundled():
-                raise RegistryError(
-                    f"{declared.place}: operator {declared.name!r} is one of softbench's own; rename this one"
-                )
+                raise RegistryError(f"{declared.place}: operator {declared.name!r} is one of softbench's own; rename this one")
             if other := found.get(declared.name):
-                raise RegistryError(
-                    f"{declared.place}: operator {declared.name!r} is declared in {other.place} too; rename one"
-                )
+                raise RegistryError(f"{declared.place}: operator {declared.name!r} is declared in {other.place} too; rename one")
             found[declared.name] = declared
     operators.use(found.values())
     return tuple(found.values())

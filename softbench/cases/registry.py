@@ -26,9 +26,7 @@ KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
 
 
-def find(
-    directories: Sequence[Path], operators: Sequence[str] = (), unread: list[NotPython] | None = None
-) -> tuple[Variant, ...]:
+def find(directories: Sequence[Path], operators: Sequence[str] = (), unread: list[NotPython] | None = None) -> tuple[Variant, ...]:
     """Every variant that the files of these folders declare, by family, then file, then line, then parameters.
 
     A folder is either a family, which holds implementation files, or holds family folders. A file that is found twice is
@@ -160,9 +158,7 @@ class _Reader(Reader):
             source_hash="",
             requires=tuple(requires),
             known_failures=tuple(
-                KnownFailure(literals.word(p), literals.word(reason))
-                for some, reason in failures.items()
-                for p in some.split()
+                KnownFailure(literals.word(p), literals.word(reason)) for some, reason in failures.items() for p in some.split()
             ),
             has_cubins=has_cubins,
             summary=literals.word(summary),

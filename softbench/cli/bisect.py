@@ -249,9 +249,7 @@ COMMAND = Command(
             metavar="PERCENT",
             help="what counts as slower: 1%% (default: half of what BAD lost)",
         ),
-        argument(
-            "--reports", metavar="DIR", default="reports/bisect", help="folder for the runs (default: %(default)s)"
-        ),
+        argument("--reports", metavar="DIR", default="reports/bisect", help="folder for the runs (default: %(default)s)"),
         FORMAT,
     ),
     _run,

@@ -77,9 +77,7 @@ def table_json(run: Run) -> str:
 
 
 def _arranged(runs: Sequence[Run], ended: Mapping[str, str]) -> list[Machine]:
-    return [
-        Machine(s.title, leaderboard.build(s.run), s.passports, (*s.notes, *_ended(s, ended))) for s in arrange(runs)
-    ]
+    return [Machine(s.title, leaderboard.build(s.run), s.passports, (*s.notes, *_ended(s, ended))) for s in arrange(runs)]
 
 
 def _ended(section: Section, ended: Mapping[str, str]) -> Iterator[str]:

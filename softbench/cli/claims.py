@@ -29,15 +29,9 @@ COMMAND = Command(
     ),
     (
         REPORTS,
-        argument(
-            "files", metavar="FILE", nargs="*", help="of claims, in YAML (default: those that come with softbench)"
-        ),
-        argument(
-            "--run", metavar="RUN", action="append", help="may be repeated; if several have a case, the last one counts"
-        ),
-        argument(
-            "--format", choices=ALL_FORMATS, default="markdown", help="default: %(default)s; csv and json for programs"
-        ),
+        argument("files", metavar="FILE", nargs="*", help="of claims, in YAML (default: those that come with softbench)"),
+        argument("--run", metavar="RUN", action="append", help="may be repeated; if several have a case, the last one counts"),
+        argument("--format", choices=ALL_FORMATS, default="markdown", help="default: %(default)s; csv and json for programs"),
         argument("--output", metavar="FILE", help="file of the page (default: stdout)"),
     ),
     _run,

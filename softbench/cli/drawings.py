@@ -43,9 +43,7 @@ def _figure(options: argparse.Namespace) -> CommandResult:
     if not by_key:
         raise InputError(f"{board.passport.run_id} has no figure: it holds no cells")
     if options.name not in by_key:
-        raise InputError(
-            f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, by_key)}"
-        )
+        raise InputError(f"{board.passport.run_id} has no figure {options.name!r:.60}; {choose_from(options.name, by_key)}")
     figure = by_key[options.name]
     at, looks, whence = _view(figure, options.view), cells.looks, origin(board.passport)
     if isinstance(figure, Grid):

@@ -19,9 +19,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
     runs, unread = _read(folder)
     histories = history.trace(runs, options.cells or "")
     if options.cells and not any(own.cells for own in histories):
-        raise InputError(
-            f"no timed cell matches {options.cells!r:.60}; a cell is CASE::NAME, as in '*-float16-*::cute_*'"
-        )
+        raise InputError(f"no timed cell matches {options.cells!r:.60}; a cell is CASE::NAME, as in '*-float16-*::cute_*'")
     parts = [part for own in histories for part in summary.document(own)]
     parts += lines(summary.HOW, *(f"Left out: {error}." for error in unread))
     if options.output:

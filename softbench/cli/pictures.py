@@ -28,9 +28,7 @@ def png(svg: str) -> bytes:
         source.write_text(svg, encoding="utf-8")
         command = _command(source, target)
         try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=TIMEOUT_S, text=True, errors="replace", check=False
-            )
+            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, text=True, errors="replace", check=False)
             error_line = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
         except subprocess.TimeoutExpired:
             error_line = f"no answer in {TIMEOUT_S} s"

@@ -92,9 +92,7 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:
         yield from _samples(samples)
-    kernels = [
-        (short(k.name, KERNEL_NAME), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels
-    ]
+    kernels = [(short(k.name, KERNEL_NAME), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
     yield from table("Kernels", ("kernel", "registers", "stack B", "shared B"), kernels)
     yield from _telemetry(record)
     if record.role != "roof":

@@ -54,9 +54,7 @@ def document(parts: tuple[Findings, ...]) -> Document:
 def datasets(parts: tuple[Findings, ...]) -> Iterator[Dataset]:
     """Every line of the findings with its kind, and what was read."""
     kinds = {"finding": "lines", "failure": "failures", "trust": "trust"}
-    rows = (
-        (part.title, kind, text) for part in parts for kind, field in kinds.items() for text in getattr(part, field)
-    )
+    rows = ((part.title, kind, text) for part in parts for kind, field in kinds.items() for text in getattr(part, field))
     yield Dataset("findings", ("part", "kind", "text"), tuple(rows))
     for part in parts:
         yield from part.data

@@ -20,8 +20,7 @@ def look(target: Target) -> Findings:
         _device(card),
         "packages: " + ", ".join(f"{name} {version}" for name, version in passport.packages().items()),
         _cuobjdump(),
-        "clocks: "
-        + ("wall" if card is None else "graph, which ranks; call; device; cold, if the L2 of the graph is warm"),
+        "clocks: " + ("wall" if card is None else "graph, which ranks; call; device; cold, if the L2 of the graph is warm"),
     ]
     trust = []
     if card is None:

@@ -160,9 +160,7 @@ class GraphClock:
     def get_ready(self, case: Case) -> None:
         """Load the kernels that renew buffers of such a case: at a time when others are still being built."""
         shape = (2, max(1, case.columns))
-        x, y = (
-            self._torch.zeros(shape, dtype=getattr(self._torch, d), device="cuda") for d in (case.dtype, case.out_dtype)
-        )
+        x, y = (self._torch.zeros(shape, dtype=getattr(self._torch, d), device="cuda") for d in (case.dtype, case.out_dtype))
         Renewal([(x,)], [y])()
 
     def call_samples(self, launch: Launch, inputs: tuple[Any, ...]) -> list[list[int]]:

@@ -139,9 +139,7 @@ class DeviceClock:
 
     def _flush(self, l2_bytes: int, redraw: Callable[[Inputs], object]) -> Callable[[Inputs], Any]:
         """After a redraw reads one L2 and writes another: as after a call, part of the cache must then still be written back."""
-        source, target = (
-            self._torch.zeros(l2_bytes // 4, dtype=self._torch.int32, device=self._device) for _ in range(2)
-        )
+        source, target = (self._torch.zeros(l2_bytes // 4, dtype=self._torch.int32, device=self._device) for _ in range(2))
         invert = self._torch.bitwise_not
         return lambda inputs: (redraw(inputs), invert(source, out=target))
 

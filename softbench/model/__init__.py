@@ -235,9 +235,7 @@ class Record:
 
     def __post_init__(self) -> None:
         if self.samples and self.status is not Status.PASSED:
-            raise ValueError(
-                f"{self.case.id} / {self.variant.id}: {self.status.value} carries samples; only PASSED may"
-            )
+            raise ValueError(f"{self.case.id} / {self.variant.id}: {self.status.value} carries samples; only PASSED may")
         if self.status is not Status.PASSED and not self.reason:
             raise ValueError(f"{self.case.id} / {self.variant.id}: {self.status.value} needs a reason")
 

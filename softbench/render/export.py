@@ -132,9 +132,7 @@ def _csv_value(value: object) -> object:
 
 def json_text(command: str, tables: Iterable[Dataset]) -> str:
     """All datasets of a command as the object that `schema` describes, on one line of ASCII."""
-    found = {
-        own.name: [dict(zip(own.columns, map(_json_value, row), strict=True)) for row in own.rows] for own in tables
-    }
+    found = {own.name: [dict(zip(own.columns, map(_json_value, row), strict=True)) for row in own.rows] for own in tables}
     return json.dumps({"schema": SCHEMA, "command": command, "tables": found}, allow_nan=False) + "\n"
 
 

@@ -52,8 +52,7 @@ ROWS = {
     "cell": columns(
         "One cell of a run; docs/records.md says what each figure is.",
         text=(
-            "case operator dtype out_dtype layout distribution implementation variant family open_because cache "
-            "reason reproduce"
+            "case operator dtype out_dtype layout distribution implementation variant family open_because cache reason reproduce"
         ),
         counts="shape",
         flag="timed declared dagger",
@@ -86,9 +85,7 @@ ROWS = {
     ),
 }
 TABLES = {
-    "table cells": rows(
-        "Every cell, also those of the roof and of variants that were not chosen.", "cell", text="machine"
-    ),
+    "table cells": rows("Every cell, also those of the roof and of variants that were not chosen.", "cell", text="machine"),
     "table standings": rows(
         "The ranking. score_percent is in % of roof, speedup a factor over the baseline; failed_hard has the cases "
         "of the dagger, open_cases those whose time is open and does not count; weighted_ns sums weight x time.",
@@ -107,9 +104,7 @@ TABLES = {
     "compare cells": rows("The cells of both runs, in the order of the older run.", "compared_cell"),
     "compare runs": rows("The two runs.", text="run", words={"which": ["before", "after"]}),
     "compare changes": rows("What else differs.", text="what before after"),
-    "compare roof": rows(
-        "The roof's own time, after / before, of each case with the same roof kernel.", figure="ratio"
-    ),
+    "compare roof": rows("The roof's own time, after / before, of each case with the same roof kernel.", figure="ratio"),
     "compare not_compared": rows("Cells of one run only, and those that cannot be compared.", text="cell reason"),
     "compare limit": rows(
         "With --fail-on, one row: whether the limit holds, and the cells that fail it.",
@@ -119,8 +114,7 @@ TABLES = {
         count="unclear_cells",
     ),
     "bisect steps": rows(
-        "The contests of two commits. ratio, low and high are the time of commit over that of against: above 1 is "
-        "slower.",
+        "The contests of two commits. ratio, low and high are the time of commit over that of against: above 1 is slower.",
         text="commit subject against status status_against reason",
         figure="ratio low high latency_ns latency_ns_against",
         count="placements",
@@ -142,9 +136,7 @@ TABLES = {
         text="operator implementation run",
         figure="score_percent",
     ),
-    "history cells": rows(
-        "The cells of --cells.", count="history", text="case implementation run", figure="percent_of_roof"
-    ),
+    "history cells": rows("The cells of --cells.", count="history", text="case implementation run", figure="percent_of_roof"),
     "history steps": rows(
         "Cells that changed in a run, against the run since.",
         "compared_cell",
@@ -195,16 +187,13 @@ TABLES = {
         words={"verdict": ["new", "known", "tampered", "doubled", "not comparable", "refused"]},
     ),
     "claims claims": rows(
-        "value, low and high are the figure that decides and its interval, in the unit of the measure; null without "
-        "one.",
+        "value, low and high are the figure that decides and its interval, in the unit of the measure; null without one.",
         text="source statement measured measure would_hold",
         number="value low high least most",
         words={"verdict": ["holds", "refuted", "cannot tell"]},
     ),
     "claims cells": rows("The cells of the implementations in question.", "cell"),
-    "doctor findings": rows(
-        "Every line that the text has.", text="part text", words={"kind": ["finding", "failure", "trust"]}
-    ),
+    "doctor findings": rows("Every line that the text has.", text="part text", words={"kind": ["finding", "failure", "trust"]}),
     "doctor calibrations": rows(
         "What each clock read for kernels of known duration.", text="clock fault", counts="known_ns read_ns"
     ),

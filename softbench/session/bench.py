@@ -182,9 +182,7 @@ class Bench:
             self._began = time.monotonic()
         contest, variants, most_s = self._contest, self.selection.takes_part[case], self._share_s()
         try:
-            records = self._measured(
-                contest, case, lambda: contest.run(case, variants, most_looks=most_looks, most_s=most_s)
-            )
+            records = self._measured(contest, case, lambda: contest.run(case, variants, most_looks=most_looks, most_s=most_s))
             self.journal.save(list(map(store.storable, records)))
         except Exception as error:
             self._failed[case] = _already(case, error)
@@ -263,9 +261,7 @@ def _already(case: Case, error: Exception) -> str:
 def _with_notes(records: Sequence[Record], also: tuple[str, ...], waited: str, gpu: str) -> list[Record]:
     """The records of a case with what is known of its surroundings; `also` does not concern cells that were refused."""
     noted = [r if r.status.is_refusal else replace(r, notes=(*r.notes, *also)) for r in records]
-    noted = [
-        replace(r, reason=f"{r.reason}; {retries.CROWDED_OUT}") if retries.was_crowded_out(r) else r for r in noted
-    ]
+    noted = [replace(r, reason=f"{r.reason}; {retries.CROWDED_OUT}") if retries.was_crowded_out(r) else r for r in noted]
     if waited and noted:
         noted[-1] = replace(noted[-1], notes=(*noted[-1].notes, waited))
     return [replace(r, gpu=gpu) for r in noted] if gpu else noted

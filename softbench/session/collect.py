@@ -40,9 +40,7 @@ def _failure_text(record: Record) -> str:
 class Collecting:
     """The hooks by which pytest finds the cells."""
 
-    def __init__(
-        self, config: pytest.Config, bench: Bench, takes: Callable[[Variant], bool] = lambda variant: True
-    ) -> None:
+    def __init__(self, config: pytest.Config, bench: Bench, takes: Callable[[Variant], bool] = lambda variant: True) -> None:
         """takes says whether the cells of a variant run."""
         self._config, self._bench, self._takes, self._shapes = config, bench, takes, bench.settings.shapes
         is_named = config.args_source is pytest.Config.ArgsSource.ARGS

@@ -77,9 +77,7 @@ def sources_of(operators: Sequence[FileOperator]) -> dict[str, tuple[str, ...]]:
 
 def measuring(settings: Settings) -> dict[str, float | int | bool]:
     """The options that change how a cell is measured."""
-    chosen = {
-        name: getattr(settings, name) for name in ("budget_s", "run_budget_s", "timeout_s", "traffic", "device_clock")
-    }
+    chosen = {name: getattr(settings, name) for name in ("budget_s", "run_budget_s", "timeout_s", "traffic", "device_clock")}
     return chosen | {"threads": 0 if device.gpu() is not None else cores.threads(settings.threads)}
 
 
@@ -160,15 +158,11 @@ def commit() -> str:
     folder = Path(__file__).parents[1]
 
     def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
-        ).stdout
+        return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True).stdout
 
     try:
         if not git("ls-files", "--", __file__).strip():
             return os.environ.get("SOFTBENCH_COMMIT", "")
-        return git("rev-parse", "--short=12", "HEAD").strip() + (
-            "+" if git("status", "--porcelain", "-uno").strip() else ""
-        )
+        return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno").strip() else "")
     except (OSError, subprocess.SubprocessError):
         return os.environ.get("SOFTBENCH_COMMIT", "")

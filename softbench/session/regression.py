@@ -64,11 +64,7 @@ class RegressionCheck:
         known = {(r.case.id, r.variant.implementation) for r in self.run.records if r.role != "roof"}
         cases = {case for case, _ in known}
         asked = ((case, v.implementation) for case, variants in cells.items() for v in variants)
-        if (
-            cells
-            and not any((c.id, name) in known or (c.timed and c.id in cases) for c, name in asked)
-            and not self.is_resumed
-        ):
+        if cells and not any((c.id, name) in known or (c.timed and c.id in cases) for c, name in asked) and not self.is_resumed:
             one, profiles = self.run.passport.run_id, ",".join(self.run.passport.profiles)
             raise SettingsError(
                 f"--softbench-baseline: {one} (profile {profiles}) has none of the cells of this run; name a run that has"

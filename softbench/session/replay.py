@@ -76,9 +76,7 @@ class Storage:
         for nodeid, variant, stored in cells:
             options = {**session.options, **stored.options}
             fixture = BenchmarkFixture(
-                SimpleNamespace(
-                    name=variant, nodeid=nodeid, _nodeid=nodeid
-                ),  # up to pytest-benchmark 5.3.0 it is _nodeid
+                SimpleNamespace(name=variant, nodeid=nodeid, _nodeid=nodeid),  # up to pytest-benchmark 5.3.0 it is _nodeid
                 add_stats=session.benchmarks.append,
                 logger=session.logger,
                 warner=None,

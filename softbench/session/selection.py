@@ -161,9 +161,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
             known = cases.setdefault(case.id, case)
             cases[case.id] = replace(known, weight=known.weight + case.weight * (known is not case))
             if known != case:
-                raise SettingsError(
-                    f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}"
-                )
+                raise SettingsError(f"--softbench-profile: {case.id} differs between the profiles {', '.join(settings.profiles)}")
     names = dict.fromkeys(case.operator for case in cases.values())
     cases |= {case.id: case for case in matrix.drawn(names, settings.drawn, settings.drawn_from)}
     _require_gpu(settings)

@@ -52,9 +52,7 @@ def start(config: pytest.Config) -> None:
         raise pytest.UsageError(f"softbench: {error}") from None
     if watch is not None:
         watch.entries, watch.seed = selection.files, chosen.seed
-    session = BenchSession(
-        config, chosen, selection, regression, seats, orders.shard if orders else None, watch, events
-    )
+    session = BenchSession(config, chosen, selection, regression, seats, orders.shard if orders else None, watch, events)
     collecting = Collecting(config, session.bench, watch.takes if watch else lambda variant: True)
     config.pluginmanager.register(collecting, "softbench-collection")
     config.args = collecting.arguments()
@@ -122,18 +120,14 @@ class BenchSession:
         if chosen.debug:
             lines.append(f"softbench: {debugging.HEADER}")
         if chosen.quick:
-            lines.append(
-                f"softbench: quick: {chosen.budget_s:g} s per case; bundled kernels take part if -k names them"
-            )
+            lines.append(f"softbench: quick: {chosen.budget_s:g} s per case; bundled kernels take part if -k names them")
         if chosen.resume and (continued := resuming.progress(chosen)):
             lines.append(f"softbench: {continued}")
         if self.controller is not None and not gpus:
             lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
         cards = device.gpus()[: max(1, len(gpus))]
         if not cards and not self._config.option.collectonly and (used := busy.now()):
-            lines.append(
-                f"softbench: WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided"
-            )
+            lines.append(f"softbench: WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided")
         return lines + [
             f"softbench: WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
             for card in cards

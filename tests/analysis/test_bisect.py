@@ -77,15 +77,10 @@ def test_verdicts(found, limit, verdict):
 
 def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most():
     def of(**ratios):
-        return [
-            Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios)
-            for name, ratio in ratios.items()
-        ]
+        return [Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios) for name, ratio in ratios.items()]
 
     wrong = contest(1, status=Status.INCORRECT)
-    assert bisect.question(of(a=1.02, b=1.08, c=1.0), None) == Question(
-        "b", pytest.approx(math.sqrt(1.08), rel=1e-3), 1
-    )
+    assert bisect.question(of(a=1.02, b=1.08, c=1.0), None) == Question("b", pytest.approx(math.sqrt(1.08), rel=1e-3), 1)
     assert bisect.question([*of(a=1.5), wrong], None) == Question(CASE.id, None, 1)
     assert bisect.question(of(a=1.02), 1.01) == Question("a", 1.01)
     assert bisect.question(of(a=1.02), 1.03) is None

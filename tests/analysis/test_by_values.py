@@ -35,9 +35,7 @@ def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
     assert found == ([said] if ratio else [])
     shown = " ".join(tables.board_tables(board(slower)).split())
     assert (said in shown) == bool(ratio)
-    assert (
-        said in report.render(Run(passport(), tuple(r for c in board(slower).cases for r in records_of(c))))
-    ) == bool(ratio)
+    assert (said in report.render(Run(passport(), tuple(r for c in board(slower).cases for r in records_of(c))))) == bool(ratio)
 
 
 def records_of(case):

@@ -158,8 +158,7 @@ def test_an_open_time_beside_sealed_ones_is_shown_and_is_no_evidence():
 
 def test_of_two_runs_with_a_case_the_later_counts():
     early, late = (
-        run([timed(row(1000), "cuda_naive", ns), *stability()], run_id=word)
-        for word, ns in (("early", 9000), ("late", 4000))
+        run([timed(row(1000), "cuda_naive", ns), *stability()], run_id=word) for word, ns in (("early", 9000), ("late", 4000))
     )
     page = markdown([early, late])
     assert "| softmax-float32-1x1000 | 0.035 ms | 0.060 ms | 0.0040 ms |" in page
@@ -218,16 +217,12 @@ def test_only_a_whole_interval_decides(held, ns, words):
 )
 def test_one_case_of_the_figures_refutes_a_claim_and_only_all_of_them_make_it_hold(held, ns, words):
     first, second = softmax_case(4096, 1024), softmax_case(4096, 2048)
-    text = (
-        CLAIM.replace("    where: softmax-*\n", "") + f"figures: {{{first.id}: {{a: 1 ms}}, {second.id}: {{a: 2 ms}}}}"
-    )
+    text = CLAIM.replace("    where: softmax-*\n", "") + f"figures: {{{first.id}: {{a: 1 ms}}, {second.id}: {{a: 2 ms}}}}"
     records = [timed(first, "a", ns), timed(first, "b", 9_000)]
     assert words in held(text, records)
     with pytest.raises(InputError, match="no case and"):
         held(text.replace("least: 2", "least: 2\n    over: mean"), records)
-    assert "**Holds**: 2.25x" in held(
-        text, [timed(c, n, ns) for c in (first, second) for n, ns in (("a", 4_000), ("b", 9_000))]
-    )
+    assert "**Holds**: 2.25x" in held(text, [timed(c, n, ns) for c in (first, second) for n, ns in (("a", 4_000), ("b", 9_000))])
 
 
 def test_one_placement_decides_nothing(held):

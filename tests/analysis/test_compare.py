@@ -142,9 +142,7 @@ def many(ratios, other_roofs=()):
     before, after = [], []
     for at, ratio in enumerate(ratios):
         case, roof = softmax_case(64, 256 * (at + 1)), variant("copy", params=(("x", at in other_roofs),))
-        before += contest(
-            case, timed(case, "mine", 5_000, spread=0), spread=0, variant=replace(roof, params=(("x", False),))
-        )
+        before += contest(case, timed(case, "mine", 5_000, spread=0), spread=0, variant=replace(roof, params=(("x", False),)))
         after += contest(case, timed(case, "mine", 5_000 * ratio, spread=0), spread=0, variant=roof)
     return compare.compare(old(*before), new(*after))
 

@@ -47,10 +47,7 @@ def test_nobody_leads_while_no_rank_is_decided():
     assert headline.leader(found, "softmax") is None
     said = headline.verdict(found)
     assert said.startswith("Nobody leads softmax on a CPU: torch_eager scores best, ")
-    assert (
-        "is in none of 2 cases known to be the fastest: 4 of 4 ranks are undecided (?), times have 2 placements."
-        in said
-    )
+    assert "is in none of 2 cases known to be the fastest: 4 of 4 ranks are undecided (?), times have 2 placements." in said
     assert "x torch_eager" not in said
 
 

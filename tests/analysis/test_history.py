@@ -38,12 +38,8 @@ def test_the_step_is_named_where_it_changed_and_what_changed_with_it():
     assert [passport.run_id for passport in found.runs] == ["r1", "r2", "r3", "r4", "r5"]
     (step,) = found.steps
     assert (step.implementation, step.at, step.since) == ("mine", 2, 1)
-    assert [(change.what, change.before, change.after) for change in step.changes] == [
-        ("source of mine", "a" * 8, "b" * 8)
-    ]
-    assert summary.verdict(found).startswith(
-        "5 runs, 1 step; the last is mine in #3 (2026-01-03 00:00): 1 slower (+10.0"
-    )
+    assert [(change.what, change.before, change.after) for change in step.changes] == [("source of mine", "a" * 8, "b" * 8)]
+    assert summary.verdict(found).startswith("5 runs, 1 step; the last is mine in #3 (2026-01-03 00:00): 1 slower (+10.0")
 
 
 RIGHT, WRONG = timed(HARD, "mine", 1, samples=()), ended(HARD, "mine", Status.INCORRECT)

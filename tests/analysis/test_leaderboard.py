@@ -86,9 +86,7 @@ def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words
     run = make.run([*times(fast=50_000), *fast, *SLOW])
     board = build(run)
     cells = [case.cells["fast"] for case in board.cases if "fast" in case.cells]
-    assert [(cell.dagger, cell.rank) for cell in cells] == [(True, None)] * len(
-        {record.case for record in fast} | {CASE}
-    )
+    assert [(cell.dagger, cell.rank) for cell in cells] == [(True, None)] * len({record.case for record in fast} | {CASE})
     assert [(row.implementation, row.rank) for row in board.ranking] == [("slow", 1), ("fast", None)]
     assert standing(board, "fast").failed_hard == (failed.id,)
     assert (standing(board, "fast").wins, standing(board, "slow").wins) == (0, 2)
@@ -195,9 +193,7 @@ def test_a_refusal_costs_unless_the_pass_was_slower_than_half_of_all_others(own,
     """The first of three implementations refuses one of four cases; times are ns."""
     cases = [make.softmax_case(columns=1024 << step) for step in range(4)]
     named = zip(("own", "second", "third"), (own, second, third), strict=True)
-    cells = [
-        make.timed(case, name, ns, spread=0) for name, times in named for case, ns in zip(cases, times, strict=True)
-    ]
+    cells = [make.timed(case, name, ns, spread=0) for name, times in named for case, ns in zip(cases, times, strict=True)]
     before = scores([*cells, *roofs(*cases)])["own"]
     after = scores([*cells[:at], make.ended(cases[at], "own"), *cells[at + 1 :], *roofs(*cases)])["own"]
     kept = [1e6 / ns for ns in (*own[:at], *own[at + 1 :])]

@@ -19,9 +19,7 @@ def kept(day, *cells, card="GPU-a", sent=False, **changes):
     records = [roof_of(CASE, 4_000)]
     for name, ns, *more in cells:
         records.append(timed(CASE, name, ns, **{"tier": "sealed", **(more[0] if more else {})}))
-    made = run(
-        records, run_id=f"r{day}", started=f"2026-01-{day:02}T00:00:00Z", device={**GPU, "uuid": card}, **changes
-    )
+    made = run(records, run_id=f"r{day}", started=f"2026-01-{day:02}T00:00:00Z", device={**GPU, "uuid": card}, **changes)
     return Kept(made.passport, ledger.condense(made), sent=sent)
 
 
@@ -129,9 +127,6 @@ def test_entries_are_the_same_after_json():
 
 
 def test_a_difference_of_sources_is_shown_where_both_were_sent():
-    runs = [
-        replace(run, sources={run.entries[0].source: {"mine.py": f"a = {at}\nb = 1"}})
-        for at, run in enumerate(stepped().runs)
-    ]
+    runs = [replace(run, sources={run.entries[0].source: {"mine.py": f"a = {at}\nb = 1"}}) for at, run in enumerate(stepped().runs)]
     parts = documents.implementation(machines(runs)[0], "mine")
     assert parts[-1].lines[2:] == ("@@ -1,2 +1,2 @@", "-a = 1", "+a = 2", " b = 1")

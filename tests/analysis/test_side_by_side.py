@@ -125,16 +125,12 @@ def test_what_another_environment_had_is_said_with_times_and_without():
 @pytest.mark.parametrize("there", [H200, H100], ids=["same-machine", "other-machine"])
 def test_two_questions_under_one_name_are_refused(there):
     odd = [replace(record, ideal_bytes=7) for record in measured(CASE)]
-    with pytest.raises(
-        Incomparable, match=r"^a and b: .* ideal bytes in one run and 7 in the other.*leave out one run"
-    ):
+    with pytest.raises(Incomparable, match=r"^a and b: .* ideal bytes in one run and 7 in the other.*leave out one run"):
         arrange([made("a", 1, *measured(CASE)), made("b", 2, *odd, device=there)])
 
 
 def test_another_roof_is_said():
-    changed = [
-        replace(r, variant=replace(r.variant, source_hash="new")) if r.role == "roof" else r for r in measured(CASE)
-    ]
+    changed = [replace(r, variant=replace(r.variant, source_hash="new")) if r.role == "roof" else r for r in measured(CASE)]
     sections = arrange([made("a", 1, *measured(CASE)), made("b", 2, *changed, device=H100)])
     assert all("the roof copy differs between a, b, and % of roof with it" in s.notes for s in sections)
 

@@ -110,9 +110,7 @@ def test_a_step_between_two_is_over_the_cases_in_which_both_are_sealed():
 
 def test_scores_over_other_sealed_cases_are_not_joined():
     last = [replace(record, tier=OPEN) if record.case == CASES[3] else record for record in SEALED_RECORDS]
-    runs = [
-        make.run(own, run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z") for n, own in ((1, SEALED_RECORDS), (2, last))
-    ]
+    runs = [make.run(own, run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z") for n, own in ((1, SEALED_RECORDS), (2, last))]
     (traced,) = history.trace(runs)
     assert {tuple(point.question for point in line.points) for line in traced.scores} == {(0, 1)}
 
@@ -160,9 +158,7 @@ def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is():
         "mine: no longer sealed",
         f"{CASE.id}: no longer sealed: it allocates",
     )
-    assert f"Not compared: {CASE.id}::mine: one time is sealed, the other open." in tables.document_text(
-        summary.cells(found)
-    )
+    assert f"Not compared: {CASE.id}::mine: one time is sealed, the other open." in tables.document_text(summary.cells(found))
 
 
 def test_open_in_both_runs_is_compared_and_marked():

@@ -24,8 +24,7 @@ def paired(ratio):
     old = tuple(tuple(1_000_000 + 1000 * ((p * 7 + r) % 5) for r in range(4)) for p in range(8))
     new = tuple(tuple(round(ns * ratio) + (p % 3) * 500 for ns in rounds) for p, rounds in enumerate(old))
     both = (
-        replace(cell(name, 1e4), samples=(Samples("graph", 20, ns, "cold", 0),))
-        for name, ns in (("mine", new), ("mine@v1", old))
+        replace(cell(name, 1e4), samples=(Samples("graph", 20, ns, "cold", 0),)) for name, ns in (("mine", new), ("mine@v1", old))
     )
     return run(*both)
 
@@ -38,9 +37,7 @@ def test_verdicts_and_a_limit_of_2_percent(ratio, verdict, fails):
     (pair,) = versions.pairs(paired(ratio))
     assert (pair.verdict, pair.fails(0.02)) == (verdict, fails)
     assert abs(pair.change.ratio - ratio) < 0.002
-    assert versions.gate([pair], 0.02).startswith(
-        "fails: 0 cells fell, 1 cell slower" if fails else "holds: of 1 pair "
-    )
+    assert versions.gate([pair], 0.02).startswith("fails: 0 cells fell, 1 cell slower" if fails else "holds: of 1 pair ")
 
 
 def test_who_is_paired_with_whom():

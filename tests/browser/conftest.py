@@ -86,6 +86,4 @@ def open_run(open_page):
 @pytest.fixture
 def focused():
     """Says what has the focus: the number of its cell, else its id, else its name."""
-    return lambda page: page.evaluate(
-        "(e => e.dataset.cell ? Number(e.dataset.cell) : e.id || e.tagName)(document.activeElement)"
-    )
+    return lambda page: page.evaluate("(e => e.dataset.cell ? Number(e.dataset.cell) : e.id || e.tagName)(document.activeElement)")

@@ -38,9 +38,7 @@ def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(open_run, fo
     assert focused(page) == "details-title"
     for _ in range(40):
         page.keyboard.press("Tab")
-        assert page.evaluate(
-            "document.activeElement === document.body || Boolean(document.activeElement.closest('dialog'))"
-        )
+        assert page.evaluate("document.activeElement === document.body || Boolean(document.activeElement.closest('dialog'))")
     page.keyboard.press("Escape")
     assert not page.get_by_role("dialog").is_visible()
     assert focused(page) == int(below.get_attribute("data-cell"))

@@ -24,9 +24,7 @@ def comparison():
     newer = [make.timed(CASE, name, ns) for name, ns in times.items()]
     newer.append(make.ended(CASE, "fell", Status.INCORRECT, "every element is 0"))
     roof = make.roof_of(CASE, 4_000)
-    found = compare.compare(
-        make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed")
-    )
+    found = compare.compare(make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed"))
     return report.render_document("new against old", compared.document(found, whole=True, fold=True))
 
 
@@ -52,9 +50,7 @@ def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     found.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
     assert found.grave_faults() == []
-    figures = found.page.locator("td:not(.text)").evaluate_all(
-        "all => all.map((one) => getComputedStyle(one).whiteSpace)"
-    )
+    figures = found.page.locator("td:not(.text)").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
     assert {*figures} == {"nowrap"}
 
 

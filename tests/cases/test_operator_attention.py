@@ -25,9 +25,7 @@ PACKAGE = ROOT / "softbench"
 PLAIN = (1, 2, 33, 64)
 
 
-def case(
-    operator="attention", shape=(2, 3, 70, 64), dtype="float16", layout="contiguous", distribution="normal", timed=False
-):
+def case(operator="attention", shape=(2, 3, 70, 64), dtype="float16", layout="contiguous", distribution="normal", timed=False):
     return Case(operator, shape, dtype, dtype, layout, distribution, timed)
 
 

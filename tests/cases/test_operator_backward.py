@@ -151,9 +151,7 @@ def test_other_readings_reach_no_further_than_their_roundings(dtype, half_ulp):
     (expected,) = OPERATOR.expected(case, inputs, slice(0, 8), "cpu")
     product = (dy.double() * y.double()).abs()
     reach = half_ulp * (product + 0.1 * product.sum(1, keepdim=True) * y) + 2.0**-24
-    assert bool(
-        (expected.allowed <= reach + 2 * expected.slack + 2.1 * half_ulp * expected.values.abs() + 2.0**-24).all()
-    )
+    assert bool((expected.allowed <= reach + 2 * expected.slack + 2.1 * half_ulp * expected.values.abs() + 2.0**-24).all())
     assert all(bool(((other - expected.values).abs() <= expected.allowed).all()) for other in expected.others)
 
 

@@ -60,12 +60,8 @@ def test_a_declaration_is_read_and_the_file_not_run(folder):
 
 def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder):
     (folder / "gelu.py").write_text(GELU)
-    Path("shapes.yaml").write_text(
-        "profiles: {p: {description: d, groups: [{operator: gelu, dtype: float32, shapes: [[2, 3]]}]}}"
-    )
-    Path("own.py").write_text(
-        "from softbench import implementation\n@implementation(operator='gelu')\ndef mine(case): ...\n"
-    )
+    Path("shapes.yaml").write_text("profiles: {p: {description: d, groups: [{operator: gelu, dtype: float32, shapes: [[2, 3]]}]}}")
+    Path("own.py").write_text("from softbench import implementation\n@implementation(operator='gelu')\ndef mine(case): ...\n")
     with pytest.raises(RegistryError, match="operator 'gelu' is not known; "):
         registry.find([Path()])
     with pytest.raises(matrix.PlaceError, match="'gelu' is not an operator; "):
@@ -78,9 +74,7 @@ def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder):
 
 def test_an_operator_among_implementations_is_refused():
     Path("gelu.py").write_text(GELU)
-    with pytest.raises(
-        RegistryError, match=r"gelu\.py:11: gelu is an operator, which judges implementations and cannot lie"
-    ):
+    with pytest.raises(RegistryError, match=r"gelu\.py:11: gelu is an operator, which judges implementations and cannot lie"):
         registry.find([Path()])
 
 
@@ -179,10 +173,7 @@ def test_a_mistake_is_one_line_that_names_file_line_and_remedy(old, new, words):
 
 def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
     (folder / "first.py").write_text(GELU)
-    assert (
-        "operators/gelu.py:11: gelu: operator 'gelu' is declared in operators/first.py:11: gelu too; rename one"
-        in mistake(GELU)
-    )
+    assert "operators/gelu.py:11: gelu: operator 'gelu' is declared in operators/first.py:11: gelu too; rename one" in mistake(GELU)
     for name, what in (
         ("none", "does not exist"),
         ("operators/first.py", "is a file; give the folder that it lies in"),
@@ -197,9 +188,7 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
     Path("kernels/own.py").write_text("from softbench import implementation\nthis is no Python")
     (folder / "linked.py").symlink_to(Path("kernels/law.py").absolute())
     for place in ("kernels", "operators"):
-        with pytest.raises(
-            RegistryError, match="gelu: operator 'gelu' lies in kernels, whose kernels it judges; move it out"
-        ):
+        with pytest.raises(RegistryError, match="gelu: operator 'gelu' lies in kernels, whose kernels it judges; move it out"):
             operator_files.load([Path(place)], [Path("kernels").absolute()])
     Path("kernels/law.py").write_text("")
     assert operator_files.load([Path("kernels"), folder], [Path("kernels").absolute()]) == ()

@@ -35,9 +35,7 @@ def norm(operator, *inputs, rounded=False, inside=None, weighted=True, scale=1.0
     if centred:
         y = y + inputs[-1].to(working)
     statistics = [rstd.flatten(), mean.flatten()][: 1 + centred]
-    return (y.to(dtype), x.to(dtype), *(s.to(torch.promote_types(dtype, torch.float32)) for s in statistics))[
-        : None if adds else 1
-    ]
+    return (y.to(dtype), x.to(dtype), *(s.to(torch.promote_types(dtype, torch.float32)) for s in statistics))[: None if adds else 1]
 
 
 def launch(operator, **words):
@@ -113,9 +111,7 @@ def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeyp
     weight, bias = inputs[1 + adds].tolist(), inputs[-1].tolist() if centred else [0.0] * 37
     for rows, indices in ((slice(1, 4), range(1, 4)), (torch.tensor([5, 0]), (5, 0))):
         blocks = list(get(operator).expected(case, inputs, rows, "cpu"))
-        found = {
-            n: torch.cat([b.values for b in blocks if b.output == n], 1).tolist() for n in {b.output for b in blocks}
-        }
+        found = {n: torch.cat([b.values for b in blocks if b.output == n], 1).tolist() for n in {b.output for b in blocks}}
         assert sorted(found) == list(range(len(get(operator).output_specs(case))))
         for at, index in enumerate(indices):
             y, rstd, mean = exact(operator, total[index].tolist(), weight, bias)

@@ -116,9 +116,7 @@ def test_a_seed_draws_the_same_forever(bundled):
 
 def test_every_group_says_why():
     profiles = yaml.safe_load(resources.bundled_shapes().read_text(encoding="utf-8"))["profiles"]
-    assert [
-        name for name, profile in profiles.items() if not all(group.get("why") for group in profile["groups"])
-    ] == []
+    assert [name for name, profile in profiles.items() if not all(group.get("why") for group in profile["groups"])] == []
 
 
 SHAPES = """

@@ -152,9 +152,7 @@ REASONS = "known_failures must map patterns of case ids to reasons, all texts"
 TOO_LARGE = "a number that is not finite, or does not fit 64 bits, cannot be used here"
 ARGUMENT_MISTAKES = {
     "": f"operator is missing; choose from {', '.join(operators.names())}",
-    "operator='softmix'": (
-        f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(operators.names())}"
-    ),
+    "operator='softmix'": (f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(operators.names())}"),
     "'softmax'": f"@implementation takes keywords only: {KEYWORDS}",
     "**KEYWORDS": f"@implementation takes keywords only: {KEYWORDS}",
     OK + "param={'w': [1]}": f"unknown keyword 'param'; did you mean 'params'? choose from {KEYWORDS}",
@@ -168,9 +166,7 @@ ARGUMENT_MISTAKES = {
     OK + "requires=['cuda=sm_90']": (UNREADABLE.format("'cuda=sm_90'") + "write 'cuda>=sm_90' or 'distribution>=1.2'"),
     f"operator=0x{'f' * 5000}": TOO_LARGE,
     OK + "params={'w': [1e999]}": TOO_LARGE,
-    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": (
-        "this is not a literal; the file is not imported, so write the value out"
-    ),
+    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": ("this is not a literal; the file is not imported, so write the value out"),
     OK + "params=[4]": "params must map names to lists of values, such as {'num_warps': [4, 8]}",
     OK + "params={'w': []}": "params: 'w' needs a list of values that is not empty",
     OK + "params={'w': 4}": "params: 'w' needs a list of values that is not empty",
@@ -199,9 +195,7 @@ FILE_MISTAKES = {
         "1: the file imports softbench but declares no implementation; decorate a factory with @implementation(...), "
         "or rename the file to start with _"
     ),
-    IMPORT + "@implementation\ndef f(case): ...\n": (
-        "2: f: @implementation takes arguments; write @implementation(operator=...)"
-    ),
+    IMPORT + "@implementation\ndef f(case): ...\n": ("2: f: @implementation takes arguments; write @implementation(operator=...)"),
     IMPORT + DECORATE + "def f(): ...\n": "3: f: a factory takes the case first: def NAME(case, ...)",
     IMPORT + DECORATE + "def f(case, w): ...\n": f"3: f: {NOT_GIVEN}",
     IMPORT + DECORATE + "def f(case, *, w, v=1): ...\n": (f"3: f: {NOT_GIVEN}"),
@@ -223,9 +217,7 @@ def test_a_mistake_in_a_file_names_its_line(tree, text, message):
     assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
 
 
-@pytest.mark.parametrize(
-    ("text", "why"), [("(" * 100_000, r"\w"), ("\0", "source code")], ids=["brackets", "null byte"]
-)
+@pytest.mark.parametrize(("text", "why"), [("(" * 100_000, r"\w"), ("\0", "source code")], ids=["brackets", "null byte"])
 def test_what_is_not_valid_python_says_why(tree, text, why):
     message = failure(tree({"impls/fam/a.py": "import softbench\n" + text}))
     assert re.match(rf"impls/fam/a\.py:.*not valid Python: {why}", message)
@@ -276,9 +268,7 @@ def test_a_missing_folder_and_a_file_in_its_place_are_named(tree):
 def test_a_list_of_operators_holds_names_only(tree):
     text = "from softbench import implementation\n@implementation(operator={}, params={{'w': [1, 2]}})\ndef f(case, w): ...\n"
     found = find([tree({"mine/a.py": text.format(["rmsnorm", "layernorm", "rmsnorm"])})])
-    assert [(v.operator, v.id) for v in found] == [
-        (operator, f"f[w={w}]") for operator in ("rmsnorm", "layernorm") for w in (1, 2)
-    ]
+    assert [(v.operator, v.id) for v in found] == [(operator, f"f[w={w}]") for operator in ("rmsnorm", "layernorm") for w in (1, 2)]
     wrong = (["rmsnorm", "layernrm"], "'layernrm' is not known; did you mean 'layernorm'"), ([], "missing")
     for listed, words in wrong:
         with pytest.raises(RegistryError, match=words):

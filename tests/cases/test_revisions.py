@@ -66,9 +66,7 @@ def test_a_revision_that_makes_no_name_is_called_by_its_commit(kernels, revision
 def test_several_versions_at_once(kernels, tmp_path):
     git(kernels, "commit", "-am", "second")
     found = revisions.find_all(["git:v1", "git:HEAD", "git:v1"], [kernels])
-    assert [v.id for v in found] == [
-        f"mine@{own}" for own in ("v1[width=1]", "v1[width=2]", "HEAD[width=2]", "HEAD[width=3]")
-    ]
+    assert [v.id for v in found] == [f"mine@{own}" for own in ("v1[width=1]", "v1[width=2]", "HEAD[width=2]", "HEAD[width=3]")]
     other = tmp_path / "v1"
     other.mkdir()
     (other / "mine.py").write_text(KERNEL)
@@ -167,7 +165,5 @@ def test_a_repository_of_kernels_alone(tmp_path, monkeypatch):
 
 def test_a_cache_that_cannot_be_written_is_one_line(kernels, tmp_path):
     (tmp_path / "cache-against").write_text("a file")
-    with pytest.raises(
-        RevisionError, match=r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"
-    ):
+    with pytest.raises(RevisionError, match=r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"):
         revisions.find("git:v1", [kernels])

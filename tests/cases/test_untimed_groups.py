@@ -42,12 +42,8 @@ MISTAKES = {
     OF_SOFTMAX + "dtype: float16, shapes: [[4, 8]], layout: keys-9": (
         ": softmax has no keys, so no layout 'keys-9'; take keys-9 out of it"
     ),
-    OF_ATTENTION + "shapes: [[4, 8]]": (
-        ": attention needs a shape [batch, heads, queries, head dimension], not [4, 8]"
-    ),
-    "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]": (
-        ": attention is float16 or bfloat16, in and out, not float32"
-    ),
+    OF_ATTENTION + "shapes: [[4, 8]]": (": attention needs a shape [batch, heads, queries, head dimension], not [4, 8]"),
+    "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]": (": attention is float16 or bfloat16, in and out, not float32"),
     OF_ATTENTION + "out_dtype: float32, shapes: [[1, 1, 4, 64]]": (
         ": attention is float16 or bfloat16, in and out, not float16 to float32"
     ),
@@ -64,9 +60,7 @@ def test_a_mistake_is_one_line(shapes, words, message):
 
 def test_drawn_cases_are_not_timed(shapes):
     message = failure(shapes(f"{TIMED}      - {{operator: softmax, drawn: 3}}\n"))
-    assert message.endswith(
-        "groups[0].drawn: drawn cases are checked and not timed; move them to a profile with timed: false"
-    )
+    assert message.endswith("groups[0].drawn: drawn cases are checked and not timed; move them to a profile with timed: false")
 
 
 def test_a_group_draws_every_operator_with_every_seed(shapes):

@@ -145,9 +145,7 @@ def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bi
     assert (tables["result"][0]["found"], tables["result"][0]["commits"]) == (False, [commits["five"]])
     simulated.runs.clear()
     text, _ = bisected("v1", "HEAD", "--cases", TIMED, status=1)
-    assert text.startswith(
-        f"{commits['five'][:12]} is the first that is slower in {TIMED}, but another contest does not "
-    )
+    assert text.startswith(f"{commits['five'][:12]} is the first that is slower in {TIMED}, but another contest does not ")
 
 
 def test_a_run_that_ends_early_ends_the_search(commits, bisected, monkeypatch):

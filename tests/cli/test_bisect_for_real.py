@@ -41,9 +41,7 @@ def test_a_slowdown_is_found(project):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"{commits['five'][:12]} made mine slower in {TIMED}: "), done.stdout
     assert f"{commits['three'][:12]} INCORRECT (" in done.stderr
-    names = {
-        r.variant.implementation for run in store.runs(folder / "reports" / "bisect") for r in store.read(run).records
-    }
+    names = {r.variant.implementation for run in store.runs(folder / "reports" / "bisect") for r in store.read(run).records}
     assert f"mine@{commits['four'][:12]}" in names
     assert "mine" not in names
 

@@ -167,9 +167,7 @@ def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder,
     done = bench(folder, "-v", *command[2:], code=0)
     assert "mine-float16-8x781::torch_eager PASSED" in done.stdout
     says("new", "uses")
-    Path("kernels/uses.py").write_text(
-        Path("kernels/uses.py").read_text().replace('operator="softmax"', 'operator="mine"')
-    )
+    Path("kernels/uses.py").write_text(Path("kernels/uses.py").read_text().replace('operator="softmax"', 'operator="mine"'))
     assert re.search(r"^uses +kernels +mine ", says("list", "--impls", "kernels"), re.M)
     other = says("new", "other", "--operator", "--folder", "law")
     assert "\n\n  other:\n    description: other, timed\n" in other
@@ -262,6 +260,4 @@ def test_the_tier_of_a_cell_is_shown_with_its_reason(tmp_path, says):
     written(tmp_path, timed(CASE, "mine", 9_000, tier="sealed"), hidden, run_id="r")
     assert "\nsealed\n" in says("show", f"{CASE.id}::mine", "--reports", tmp_path)
     assert "\nopen: a host node\n" in says("show", f"{CASE.id}::hidden", "--reports", tmp_path)
-    assert re.search(
-        r"^open +hidden +PASSED.*^open: hidden: a host", says("show", CASE.id, "--reports", tmp_path), re.M | re.S
-    )
+    assert re.search(r"^open +hidden +PASSED.*^open: hidden: a host", says("show", CASE.id, "--reports", tmp_path), re.M | re.S)

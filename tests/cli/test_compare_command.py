@@ -71,9 +71,7 @@ def test_markdown(says):
 
 def test_comment(says):
     text = says("compare", "old", "new", "--format", "comment", "--fail-on", "20%", status=1)
-    assert text.startswith(
-        "<!-- softbench -->\n\nThis pull request is not slower by 20 % or more in 3 of 3 timed cells; 1 cell"
-    )
+    assert text.startswith("<!-- softbench -->\n\nThis pull request is not slower by 20 % or more in 3 of 3 timed cells; 1 cell")
     assert "slower in 1 of 3" in says("compare", "old", "new", "--format", "comment")
 
 

@@ -71,9 +71,7 @@ def test_without_the_token_nothing_is_told(server):
 def test_every_request_and_field_is_documented():
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     routes = app.build(None, None, TOKEN).routes
-    found = {
-        f"`{method} {route.path.replace('{job}', 'ID')}`" for route in routes for method in route.methods - {"HEAD"}
-    }
+    found = {f"`{method} {route.path.replace('{job}', 'ID')}`" for route in routes for method in route.methods - {"HEAD"}}
     assert {row[0] for row in rows(page, "request")} == found
     names = {field.name for field in fields(Fields)} | {"source", "groups"}
     assert {row[0].strip("`") for row in rows(page, "field")} | {"timed"} == names
@@ -121,11 +119,7 @@ def test_what_is_not_there(server, method, path, status):
         ({"groups": "x"}, "shapes.yaml:1: "),
         ({"groups": ["x" * 40_000]}, "groups: longer than 32 KiB"),
         (
-            {
-                "groups": [
-                    {"operator": "softmax", "dtype": "float32", "rows": [*range(1, 60)], "columns": [*range(1, 60)]}
-                ]
-            },
+            {"groups": [{"operator": "softmax", "dtype": "float32", "rows": [*range(1, 60)], "columns": [*range(1, 60)]}]},
             "cases; 1000 ",
         ),
         ({"more": 1}, "a submission has no field 'more'"),

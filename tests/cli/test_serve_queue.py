@@ -227,9 +227,7 @@ def test_without_its_packages_one_line_says_what_to_install(token, says, monkeyp
     assert not Path("q").exists()
 
 
-@over(
-    "words", [("--port", "70000"), ("--port", "x"), ("--most-waiting", "0"), ("--job-limit", "-1"), ("--timeout", "x")]
-)
+@over("words", [("--port", "70000"), ("--port", "x"), ("--most-waiting", "0"), ("--job-limit", "-1"), ("--timeout", "x")])
 def test_numbers_that_are_none(capsys, words):
     with pytest.raises(SystemExit):
         cli.main(["serve", "--queue", "q", "--token-file", "t", *words])

@@ -23,9 +23,7 @@ def made(day, card="GPU-a", cases=4, names=3):
     records = []
     for case in CASES[:cases]:
         roof = case.elements * DTYPE_BYTES[case.dtype] / 1500
-        records += [
-            timed(case, f"own_{n}", roof * (1.2 + n / 10 + (day > 2) / 20), tier="sealed") for n in range(names)
-        ]
+        records += [timed(case, f"own_{n}", roof * (1.2 + n / 10 + (day > 2) / 20), tier="sealed") for n in range(names)]
         records.append(roof_of(case, roof))
     device = {**GPU, "uuid": card}
     return run(records, run_id=f"run-{day}", started=f"2026-01-{day:02}T00:00:00Z", device=device)
@@ -52,9 +50,7 @@ KINDS = {"index.html", "machines", "operators", "implementations", "cases", "run
 
 def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs):
     assert site(runs, "--output", "one") == 0
-    assert (
-        python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
-    )
+    assert python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
     one, two = (files(Path(name)) for name in ("one", "two"))
     assert {path: data for path, (data, _) in one.items()} == {path: data for path, (data, _) in two.items()}
     pages = {path: outline.outline(data.decode()) for path, (data, _) in one.items() if path.endswith(".html")}
@@ -82,9 +78,7 @@ def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
     assert {path.partition("-")[2][:1] for path in changed if path.startswith("runs/")} == {"4"}
     (runs / "run-3.jsonl").unlink()
     site(".", "--output", "site")
-    assert {path: data for path, (data, _) in files(Path("site")).items()} == {
-        path: data for path, (data, _) in before.items()
-    }
+    assert {path: data for path, (data, _) in files(Path("site")).items()} == {path: data for path, (data, _) in before.items()}
 
 
 def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
@@ -116,14 +110,10 @@ def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monk
     (damaged, *_) = Path("site/.softbench").glob("*-1.json")
     damaged.write_bytes(b"{}")
     read = []
-    monkeypatch.setattr(
-        reading, "_condensed", lambda source, real=reading._condensed: read.append(source) or real(source)
-    )
+    monkeypatch.setattr(reading, "_condensed", lambda source, real=reading._condensed: read.append(source) or real(source))
     site(runs, "--output", "site")
     assert len(read) == 1
-    assert {path: data for path, (data, _) in files(Path("site")).items()} == {
-        path: data for path, (data, _) in before.items()
-    }
+    assert {path: data for path, (data, _) in files(Path("site")).items()} == {path: data for path, (data, _) in before.items()}
 
 
 def test_what_holds_no_run_is_left_out_by_name(runs, capsys):

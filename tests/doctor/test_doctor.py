@@ -136,9 +136,7 @@ def test_a_machine_that_tells_nothing_says_so():
 @over(("different", "count", "fails"), [(1, 8, False), (2, 8, True), (3, 100, False), (5, 100, True)])
 def test_more_differences_than_chance_explains_fail(different, count, fails):
     part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different), 1.5)
-    assert part.failures == (
-        (f"one kernel against itself: called different in {different} of {count} contests",) if fails else ()
-    )
+    assert part.failures == ((f"one kernel against itself: called different in {different} of {count} contests",) if fails else ())
 
 
 def test_so_many_may_differ_by_chance():
@@ -161,9 +159,7 @@ def machine_with(reading, *who):
 
 def test_a_gpu_is_described():
     part = machine_with(Telemetry(1980, 3201, 120, 40, "power_cap"))
-    assert (
-        "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width" in part.lines
-    )
+    assert "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width" in part.lines
     assert "telemetry: SM 1980 MHz, memory 3201 MHz, 120 W, 40 °C, throttled: power_cap" in part.lines
     assert "other processes on the GPU: none" in part.lines
     assert part.trust == ("times: of this NVIDIA H200",)
@@ -186,9 +182,7 @@ def test_where_records_go_is_tried_and_left_as_it_was(tmp_path):
     reports = tmp_path / "not" / "there"
     assert f"records: {reports} can be written" in machine.look(target(reports=reports)).lines[-1]
     assert list(tmp_path.iterdir()) == []
-    assert (
-        machine.look(target(reports=Path("/proc/self"))).lines[-1].startswith("records: /proc/self cannot be written (")
-    )
+    assert machine.look(target(reports=Path("/proc/self"))).lines[-1].startswith("records: /proc/self cannot be written (")
 
 
 def test_the_json_has_what_was_read():

@@ -32,9 +32,7 @@ HARD = SHAPES.profile("hard")
 HARD_BACKWARD = [case for case in SHAPES.profile("hard-operators") if case.operator == "softmax_backward"]
 
 # Inductor imports parts of torch that use what torch itself calls deprecated.
-inductor = pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning", "ignore:The CUDA Graph is empty:UserWarning"
-)
+inductor = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The CUDA Graph is empty:UserWarning")
 
 
 @pytest.mark.parametrize("case", HARD, ids=lambda case: case.id)

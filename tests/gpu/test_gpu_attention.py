@@ -16,9 +16,7 @@ from softbench.model import Case
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 IMPLS = ROOT / "impls"
-OWN = [
-    v for family in ("cuda", "triton") for v in registry.find([IMPLS / family]) if v.operator.startswith("attention")
-]
+OWN = [v for family in ("cuda", "triton") for v in registry.find([IMPLS / family]) if v.operator.startswith("attention")]
 FIRST = list({(v.operator, v.implementation): v for v in reversed(OWN)}.values())
 HARD = matrix.load(resources.bundled_shapes()).profile("hard-attention")
 LONG = (

@@ -38,9 +38,7 @@ def per_call_ns(record, clock):
 
 def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
     """The first contest comes before any process was profiled; in the second those that were are there, idle."""
-    chosen = [
-        v for v in registry.find([resources.bundled_impls()]) if v.implementation in ("torch_eager", "triton_wide")
-    ]
+    chosen = [v for v in registry.find([resources.bundled_impls()]) if v.implementation in ("torch_eager", "triton_wide")]
     runs = []
     for number in range(2):
         mine = [v for v in chosen if v.operator == CASE.operator]
@@ -50,11 +48,7 @@ def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
         again = runs[1][name]
         print(
             name,
-            *(
-                f"{clock} {per_call_ns(r, clock):.0f} ns"
-                for r in (first, again)
-                for clock in ("graph", "device", "call")
-            ),
+            *(f"{clock} {per_call_ns(r, clock):.0f} ns" for r in (first, again) for clock in ("graph", "device", "call")),
         )
         print(first.notes, first.clock("device"))
         for record in (first, again):

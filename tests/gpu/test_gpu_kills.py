@@ -85,8 +85,7 @@ def kill_in_runs(command, roles, pause, most):
         run = command.records()
         print(
             sorted(
-                f"{r.case.id} {r.variant.id} {r.status.value} {r.tier}: {(r.reason or r.open_because)[:90]}"
-                for r in run.records
+                f"{r.case.id} {r.variant.id} {r.status.value} {r.tier}: {(r.reason or r.open_because)[:90]}" for r in run.records
             )
         )
         killing.hold_to_kills(command, run, len(now))

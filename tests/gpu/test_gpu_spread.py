@@ -47,9 +47,7 @@ def test_two_runs_take_turns(tmp_path):
 
 
 def test_a_stranger_on_the_gpu_is_named():
-    start = (
-        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-3, stderr=-3).pid)"
-    )
+    start = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', sys.argv[1]], stdout=-3, stderr=-3).pid)"
     done = subprocess.run([sys.executable, "-c", start, STRANGER], capture_output=True, text=True, check=True)
     pid = int(done.stdout)
     try:

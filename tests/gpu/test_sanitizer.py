@@ -152,9 +152,7 @@ def test_kernels_are_clean(compiled, tool, of):
 @pytest.mark.gpu
 @pytest.mark.xfail(reason="racecheck 2026.4 accuses stages of a ring that are filled again: docs/htile.md", strict=True)
 def test_stages_that_are_filled_again_are_clean(compiled):
-    ((status, said),) = run(
-        [sanitizer(), "--tool", "racecheck", *OPTIONS, *python("sanitized.py", "softmax", "around")]
-    )
+    ((status, said),) = run([sanitizer(), "--tool", "racecheck", *OPTIONS, *python("sanitized.py", "softmax", "around")])
     assert not fault(status, said), fault(status, said)
 
 

@@ -225,9 +225,7 @@ def test_the_page_says_what_the_cubins_take(cache):
 
 def test_the_switch_is_all_that_tells_the_forms_apart():
     assert own.FUSED.macros(case()) == {**own.STAGED.macros(case()), "USE_FUSED_SOFTMAX": "1"}
-    used = {
-        path.name: len(re.findall(r"^#if.*USE_FUSED_SOFTMAX", path.read_text(), re.M)) for path in KERNELS.glob("*.cu*")
-    }
+    used = {path.name: len(re.findall(r"^#if.*USE_FUSED_SOFTMAX", path.read_text(), re.M)) for path in KERNELS.glob("*.cu*")}
     assert {name: count for name, count in used.items() if count} == {"softmax_tile.cuh": 1, "attention.cu": 1}
 
 

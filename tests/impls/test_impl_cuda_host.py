@@ -34,9 +34,7 @@ def launches(monkeypatch):
         words = driver.CUlaunchAttributeID
         asked = {
             words.CU_LAUNCH_ATTRIBUTE_COOPERATIVE: lambda value: value.cooperative,
-            words.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: lambda value: (
-                value.programmaticStreamSerializationAllowed
-            ),
+            words.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: lambda value: value.programmaticStreamSerializationAllowed,
         }
         attributes = {attribute.id.name: asked[attribute.id](attribute.value) for attribute in config.attrs}
         assert config.numAttrs == len(attributes)

@@ -66,9 +66,7 @@ def seen(monkeypatch):
             assert heads == (count > 1)
             centre, scale = _norm_backward.statistics_of(t.double(), rstd, mean, eps)
             terms = torch.ones(count, columns, dtype=torch.float64).repeat(len(t) // count, 1)
-            found = _norm_functions.gradients(
-                dy.double(), t.double(), per_row(weight, t), terms, of_total, centre, scale, layer
-            )
+            found = _norm_functions.gradients(dy.double(), t.double(), per_row(weight, t), terms, of_total, centre, scale, layer)
             vectors = dy.double() * (t - centre) * scale, dy.double()
             for place, got in zip(outputs[:2], found[:2], strict=True):
                 _ = place is None or place.copy_(got)

@@ -38,9 +38,7 @@ print("cutlass" in sys.modules, len(ran))
 def loading(folder, **variables):
     environment = os.environ | {"SOFTBENCH_CACHE_DIR": str(folder)} | variables
     command = [sys.executable, "-c", LOAD.format(root=str(ROOT))]
-    return subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder.parent
-    )
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder.parent)
 
 
 def answer(process):
@@ -62,9 +60,7 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def compiled(monkeypatch):
     ran, compile_kernel = [], _host.compile_kernel
-    monkeypatch.setattr(
-        _host, "compile_kernel", lambda build, *given: ran.append(build) or compile_kernel(build, *given)
-    )
+    monkeypatch.setattr(_host, "compile_kernel", lambda build, *given: ran.append(build) or compile_kernel(build, *given))
     return ran
 
 

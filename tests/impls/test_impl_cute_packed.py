@@ -49,9 +49,7 @@ def test_the_banks_by_hand():
 
     assert turns(1001, 2, 32) == 1  # two neighbours share a word
     assert turns(1001, 4, 32) == 1
-    assert (
-        turns(32, 4, 1) == 32
-    )  # a row for each lane, all in one bank: rows of whole vectors, which have other kernels
+    assert turns(32, 4, 1) == 32  # a row for each lane, all in one bank: rows of whole vectors, which have other kernels
     assert turns(34, 4, 1) == 2  # units of two words
     assert turns(33, 4, 1) == 1
     assert turns(3, 2, 1) == 2  # 192 bytes

@@ -95,9 +95,7 @@ def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
         known = happened(("known", row, 0), config, ctas)
         assert slot < 0 or ("written", slot, 0) in known, "a row's totals, and the mbarrier that tells of them"
         sent = happened(("sent", row, 0), config, ctas)
-        assert slot < 0 or {("known", slot, cta) for cta in range(ctas)} <= sent, (
-            "a row's pairs, wherever they are read"
-        )
+        assert slot < 0 or {("known", slot, cta) for cta in range(ctas)} <= sent, "a row's pairs, wherever they are read"
 
 
 @over("stages", range(_layouts.LEAST_STAGES, _layouts.MOST_STAGES + 1))

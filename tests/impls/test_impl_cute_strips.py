@@ -15,9 +15,7 @@ SIZES = (1, 3, 13, 64, 127, 1000, 1001, 4096, 8191, 8192, 16384, 50257, 131072, 
 
 
 def layouts():
-    for columns, sizes, sums, largest in itertools.product(
-        SIZES, ((2, 2), (4, 4), (2, 4), (4, 2, 2)), (0, 1, 2), (16, 8)
-    ):
+    for columns, sizes, sums, largest in itertools.product(SIZES, ((2, 2), (4, 4), (2, 4), (4, 2, 2)), (0, 1, 2), (16, 8)):
         vector = vector_of(sizes, columns)
         if columns <= 8 * 512 * 32:
             yield choose_strip(columns, vector, sizes, "sm_90", sums, largest), sizes, sums
@@ -102,9 +100,7 @@ def test_the_threads_of_the_kernel(layout, kind):
     per_row = weight.repeat(rows // heads, 1).double()
     of_total, bias = dtotal if wide else None, torch.zeros(rows, columns)
     right = gradients(dy.double(), t.double(), per_row, bias, of_total, centre, scale, layer)
-    made = [torch.full((rows, columns), torch.nan) for _ in range(2)] + [
-        torch.full((blocks, heads, columns), torch.nan)
-    ] * 2
+    made = [torch.full((rows, columns), torch.nan) for _ in range(2)] + [torch.full((blocks, heads, columns), torch.nan)] * 2
     row = "float16"
     given = [
         tensor(dy, row, pad=config.vector), tensor(t, row),
@@ -141,9 +137,7 @@ def test_the_kernels_as_they_are_compiled():
         assert -(-used.registers // 8) * 8 * config.threads * config.resident <= 64 * 1024, build
         assert used.stack_bytes <= (700 if columns == 262144 else 32 if config.stages == 1 else 0), build
         assert re.findall(r"\b(PREEXIT|ACQBULK|LDG|LDGSTS|STG)\b", text)[:2] == ["PREEXIT", "ACQBULK"]
-        assert len(re.findall(r"\bSTAS\b", text)) == 2 * (config.cluster > 1), (
-            "one exchange for the first row, one for each other"
-        )
+        assert len(re.findall(r"\bSTAS\b", text)) == 2 * (config.cluster > 1), "one exchange for the first row, one for each other"
         assert bool(re.search(r"\bLDGSTS\b", text)) == (config.stages > 1)
 
 

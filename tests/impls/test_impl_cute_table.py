@@ -255,9 +255,7 @@ def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
     held_to_legal_copies(copying)
 
 
-@every(
-    ("dtype", "columns", "aligned"), itertools.product(("float16", "float32"), (32768, 131072, 262144), (True, False))
-)
+@every(("dtype", "columns", "aligned"), itertools.product(("float16", "float32"), (32768, 131072, 262144), (True, False)))
 def test_few_rows_stay_in_registers(dtype, columns, aligned):
     """And as many CTAs are on a multiprocessor as the predicted times count on, or one less."""
     config = _plans.choose_few(columns - (not aligned), _plans.ITEM_BYTES[dtype], GPU.architecture, aligned)

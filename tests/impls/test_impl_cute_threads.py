@@ -34,10 +34,7 @@ LAYOUTS = {
     "anywhere, seven turns": RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),
 }
 PACKED = [
-    *(
-        PackedTileConfig(columns, itemsize, 32, each)
-        for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))
-    ),
+    *(PackedTileConfig(columns, itemsize, 32, each) for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))),
     *(PackedTileConfig(127, 2, 64, 32, 4), PackedTileConfig(52, 2, 32, 4, 1, 4), PackedTileConfig(501, 2, 64, 64, 8)),
 ]
 OTHER = {2: "float32", 4: "float16"}
@@ -74,9 +71,7 @@ def computed(case, inputs, config, **flags):
     with emulated.family() as family:
         kernel = getattr(family(f"kernels.{module}"), name)(config, **dict(build.flags) | flags)
         emulated.launch(kernel.kernel, config, case.rows, *arguments)
-    return tuple(
-        torch.from_numpy(values(y)).to(getattr(torch, spec.dtype)) for y, spec in zip(made, specs, strict=True)
-    )
+    return tuple(torch.from_numpy(values(y)).to(getattr(torch, spec.dtype)) for y, spec in zip(made, specs, strict=True))
 
 
 def fault(case, inputs, config, **flags):
@@ -141,9 +136,7 @@ def test_what_lies_far_below_the_peak_is_not_lost(layout, online):
         4: [("float32", "float32")],
     }
     for dtype, out_dtype in pairs[config.itemsize][: 3 if online else 1]:
-        x = torch.cat(
-            [depths.peaks(config.columns, 8).to(getattr(torch, dtype)), depths.rows(config.columns, dtype, 6)]
-        )
+        x = torch.cat([depths.peaks(config.columns, 8).to(getattr(torch, dtype)), depths.rows(config.columns, dtype, 6)])
         assert not fault(Case("softmax", tuple(x.shape), dtype, out_dtype), (x,), config, online=online), dtype
 
 

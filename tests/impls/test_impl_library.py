@@ -79,9 +79,7 @@ def test_torchs_other_attentions_refuse_views_and_masks():
             factory("torch_sdpa")(causal, backend)
     for queries, layout in ((1, "contiguous"), (130, "keys-1")):
         with pytest.raises(Unsupported, match="single key"):
-            factory("torch_sdpa")(
-                case(1, 2, queries, 64, operator="attention", dtype="float16", layout=layout), "cudnn"
-            )
+            factory("torch_sdpa")(case(1, 2, queries, 64, operator="attention", dtype="float16", layout=layout), "cudnn")
     for launcher in (lambda: factory("torch_sdpa")(view, "efficient"), lambda: factory("flash_attention")(view)):
         with pytest.raises(Unsupported, match="contiguous inputs only; the layout is padded-8"):
             launcher()
@@ -276,7 +274,5 @@ def test_ligers_known_failures_are_sums_in_16_bits(declared):
 def test_ligers_loss_fails_where_a_row_is_ignored(declared):
     """Row 5 is: seen in Triton's interpreter with Liger 0.8.5."""
     shapes = matrix.load(ROOT / "shapes.yaml")
-    cases = [
-        c for name in ("cross-entropy", "hard-family") for c in shapes.profile(name) if c.operator == "cross_entropy"
-    ]
+    cases = [c for name in ("cross-entropy", "hard-family") for c in shapes.profile(name) if c.operator == "cross_entropy"]
     assert {c for c in cases if known(declared["liger"], c.id)} == {c for c in cases if c.rows > 5}

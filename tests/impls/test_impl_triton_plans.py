@@ -137,9 +137,7 @@ def launched(monkeypatch):
     globals_ = of("_launch", "bind").__globals__
     asked = []
     target = SimpleNamespace(arch=90)
-    active = SimpleNamespace(
-        get_current_device=lambda: 0, get_current_stream=lambda device: 77, get_current_target=lambda: target
-    )
+    active = SimpleNamespace(get_current_device=lambda: 0, get_current_stream=lambda device: 77, get_current_target=lambda: target)
     monkeypatch.setitem(globals_, "driver", SimpleNamespace(active=active))
 
     built = []

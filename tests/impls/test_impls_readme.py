@@ -25,9 +25,7 @@ def test_files_have_the_lines_that_the_page_states():
 
 
 def test_every_implementation_has_a_way_of_at_most_three_files():
-    ways = [
-        row.strip("|").split("|") for row in README.splitlines() if re.match(r"\| `\w+`.*\| `\w+/\w+\.py` \d+ \|", row)
-    ]
+    ways = [row.strip("|").split("|") for row in README.splitlines() if re.match(r"\| `\w+`.*\| `\w+/\w+\.py` \d+ \|", row)]
     entries = {name: re.findall(r"`([^`]+)`", way[1])[0] for way in ways for name in re.findall(r"`(\w+)`", way[0])}
     variants = registry.find([IMPLS])
     assert entries == {v.implementation: str(v.path).removeprefix(f"{IMPLS}/") for v in variants}

@@ -125,9 +125,7 @@ def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late()
 
 def test_values_come_as_the_types_of_records():
     assert says("compile", {"ok": True} | GOOD["compile"]).data == {"kernels": (KernelResources("k", 32, 0, 48),)}
-    assert says("calibrate", {"ok": True} | GOOD["calibrate"]).data["calibrations"] == (
-        Calibration("graph", (1,), (2,)),
-    )
+    assert says("calibrate", {"ok": True} | GOOD["calibrate"]).data["calibrations"] == (Calibration("graph", (1,), (2,)),)
     assert says("call", {"ok": True} | GOOD["call"]).data == {"call": ((1, 2), (3,))}
     assert says("cold", {"ok": True} | GOOD["cold"]).data == {"cold": ((4,),)}
     assert says("prepare", {"ok": True} | GOOD["prepare"]).data == {"accuracy": Accuracy(0.5, 0.25, -0.1, 64)}

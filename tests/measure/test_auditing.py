@@ -27,9 +27,7 @@ class World:
         monkeypatch.setattr(audit.os, "sched_getaffinity", lambda pid: set(range(cores)))
         self.audit = Audit(clock, PLAN)
         self.cpu = {}
-        self.entrants = [
-            self._enter(name, role) for name, role in (("tried", "entrant"), ("a", "entrant"), ("r", "roof"))
-        ]
+        self.entrants = [self._enter(name, role) for name, role in (("tried", "entrant"), ("a", "entrant"), ("r", "roof"))]
 
     def _enter(self, name, role):
         entrant = Entrant(variant(name), role)

@@ -85,9 +85,7 @@ def test_the_page_tells_in_how_many_cases():
     cases = [make.softmax_case(columns=columns) for columns in (256, 512, 1024)]
     used = ("", "0.4 of its 2 cores", "1.9 of its 2 cores")
     noted = [(notes.CPU_BUSY + text,) if text else () for text in used]
-    records = [
-        make.timed(c, n, 2e4, notes=note, clock="wall") for c, note in zip(cases, noted, strict=True) for n in "ab"
-    ]
+    records = [make.timed(c, n, 2e4, notes=note, clock="wall") for c, note in zip(cases, noted, strict=True) for n in "ab"]
     found = [check.text for check in checks(leaderboard.build(make.run(records, "wall"))) if not check.good]
     assert "this CPU was busy in 2 of 3 cases: others used up to 1.9 of its 2 cores" in found
     quiet = [check.text for check in checks(leaderboard.build(make.run(records[:2], "wall")))]

@@ -150,10 +150,7 @@ def test_the_page_says_how_the_clocks_stand(calibrations, good, said):
 def test_the_page_says_in_how_many_cases_a_clock_was_off():
     cases = [make.softmax_case(rows, 1024) for rows in (32, 64, 128)]
     run = make.run(
-        [
-            make.timed(case, "a", 5e4, calibrations=(c, CALL))
-            for case, c in zip(cases, (FAST, RIGHT, RIGHT), strict=True)
-        ]
+        [make.timed(case, "a", 5e4, calibrations=(c, CALL)) for case, c in zip(cases, (FAST, RIGHT, RIGHT), strict=True)]
     )
     found = {check.text: check.good for check in checks(leaderboard.build(run))}
     assert found[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
@@ -173,9 +170,7 @@ def test_the_terminal_warns_once_of_each_clock(monkeypatch):
     monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))
     for _ in range(2):
         shown._case_board(CASE)
-    assert [line for line in lines if "WARNING" in line] == [
-        f"softbench: WARNING: the graph clock {WHY}; it is not used"
-    ]
+    assert [line for line in lines if "WARNING" in line] == [f"softbench: WARNING: the graph clock {WHY}; it is not used"]
 
 
 def test_the_doctor_says_how_the_clocks_stand():
@@ -187,6 +182,4 @@ def test_the_doctor_says_how_the_clocks_stand():
         f"clocks: no device clock here: {BLIND.fault}",
     )
     assert known_durations.tell([FAST, CALL]).failures == (f"the graph clock {WHY}",)
-    assert known_durations.tell([Calibration("call", fault="no triton")]).failures == (
-        "the call clock was not checked: no triton",
-    )
+    assert known_durations.tell([Calibration("call", fault="no triton")]).failures == ("the call clock was not checked: no triton",)

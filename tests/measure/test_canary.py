@@ -71,9 +71,7 @@ def test_a_storage_outside_the_regions_is_not_judged(card):
     y, other = card.cut(0, 200), card.cut(4096, 200)
     card.storage[[200, 4296]] = 0
     assert card.overrun(other, allocated=1, region=4200) == ""
-    assert (
-        card.overrun(y, other, allocated=2, region=4200) == ""
-    )  # a temporary may count for the output that was made before
+    assert card.overrun(y, other, allocated=2, region=4200) == ""  # a temporary may count for the output that was made before
 
 
 def test_an_output_that_is_smaller_than_its_storage_owns_the_rest(card):

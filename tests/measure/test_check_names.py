@@ -82,9 +82,7 @@ def test_outputs_that_were_guessed_or_differ_at_every_launch():
     guessed = reason(make(), lambda x: y.clone())
     assert guessed.startswith("precomputed, the output is the same for other inputs: row 0, ")
     noise = reason(make(), lambda x: x.softmax(-1) * (1 + 1e-4 * torch.randn(x.shape)))
-    assert noise.startswith(
-        "nondeterministic, two launches on the same inputs are farther apart than rounding takes them: "
-    )
+    assert noise.startswith("nondeterministic, two launches on the same inputs are farther apart than rounding takes them: ")
 
 
 def test_a_wrong_output_of_a_drawn_case_is_not_called_precomputed():

@@ -23,9 +23,7 @@ def test_each_corner_is_declared_around_each_family():
     assert {v["corner"] for v in found} == set(corners)
     assert {v["family"] for v in found} == set(files)
     assert len(found) == len(corners) * len(files)
-    bundled = {
-        (v.implementation, v.path) for v in registry.find([resources.bundled_impls()]) if v.operator == "softmax"
-    }
+    bundled = {(v.implementation, v.path) for v in registry.find([resources.bundled_impls()]) if v.operator == "softmax"}
     assert {(name, str(resources.bundled_impls() / file)) for name, file in files.items()} <= bundled
 
 

@@ -13,9 +13,7 @@ pytest.importorskip("triton")
 
 
 def usage(name, shared):
-    return (
-        f" Function {name}:\n  REG:40 STACK:8 SHARED:{shared} LOCAL:0 CONSTANT[0]:560 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
-    )
+    return f" Function {name}:\n  REG:40 STACK:8 SHARED:{shared} LOCAL:0 CONSTANT[0]:560 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
 
 
 @pytest.fixture

@@ -108,9 +108,7 @@ def clock_of(gpu):
     clock = DeviceClock("cpu")
     clock._profile, clock._synchronize, clock._now = gpu.profile, gpu.wait, lambda: gpu.host
     clock._mark = lambda ns: gpu.enqueue(spin_kernels.MARK, MARK_NS + ns)
-    zeros = SimpleNamespace(
-        zeros=torch.zeros, int32=torch.int32, bitwise_not=lambda *_, out: gpu.enqueue("flush", 40_000)
-    )
+    zeros = SimpleNamespace(zeros=torch.zeros, int32=torch.int32, bitwise_not=lambda *_, out: gpu.enqueue("flush", 40_000))
     clock._torch = zeros
     return clock
 
@@ -170,9 +168,7 @@ def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group():
         gpu.enqueue("copies", 50_000)
         return [()]
 
-    found = clock_of(gpu).samples(
-        operators.get("softmax"), CASE, lambda: gpu.enqueue("a", 10_000), PLAN, 3, 1 << 10, place
-    )
+    found = clock_of(gpu).samples(operators.get("softmax"), CASE, lambda: gpu.enqueue("a", 10_000), PLAN, 3, 1 << 10, place)
     assert found == [[10_000] * CALLS] * GROUPS
     assert placed == [3 + group * CALLS for group in range(GROUPS)]
 
@@ -219,9 +215,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
     pool = Pool("unstarted")
     profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, pool, ask, random.Random(1))
     assert {entrant.mode for entrant in pool.hired} == {"device"}
-    assert asked == [("prepare", name) for name in names[:4]] + [
-        ("device", name) for name in ("fine", "unseen", "dies")
-    ]
+    assert asked == [("prepare", name) for name in names[:4]] + [("device", name) for name in ("fine", "unseen", "dies")]
     assert all(player.is_open and player.samples[0].clock == "graph" for player in players)
     assert players[0].samples[1:] == [Samples("device", 1, ((5, 6), (7, 8)), "cold")]
     assert [len(player.samples) for player in players] == [2, 1, 1, 1, 1]

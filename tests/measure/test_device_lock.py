@@ -202,9 +202,7 @@ def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path, mo
     journals = [Journal(settings, Selection()) for _ in range(3)]
     for journal in journals:
         journal.open()
-    assert [journal.record_file for journal in journals] == [
-        tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")
-    ]
+    assert [journal.record_file for journal in journals] == [tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")]
     for journal in journals:
         assert journal.record_file
         assert store.header(journal.record_file) == journal.begin()

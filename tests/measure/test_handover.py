@@ -35,9 +35,7 @@ def unit(**changes):
 
 def package(**changes):
     function = Function(Stretch(0, 4), 0, ((0, 8),), ((8, 0),))
-    whole = HandOver(
-        BASE, (Stretch(0, 8),), (function,), (((4, 16),),), ((AT, PIECE),), ((AT + 1024, 16, 0),), (unit(), unit())
-    )
+    whole = HandOver(BASE, (Stretch(0, 8),), (function,), (((4, 16),),), ((AT, PIECE),), ((AT + 1024, 16, 0),), (unit(), unit()))
     return replace(whole, **changes)
 
 

@@ -75,9 +75,7 @@ def test_a_compiled_file_that_somebody_put_there_is_not_read(family):
 
     (family / "other.txt").write_text("def answer():\n    return 0\n")
     cached = family / "__pycache__" / f"_helper.{sys.implementation.cache_tag}.pyc"
-    py_compile.compile(
-        str(family / "other.txt"), str(cached), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-    )
+    py_compile.compile(str(family / "other.txt"), str(cached), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     assert load(family)(None)(0) == 42
 
 

@@ -155,9 +155,7 @@ def measured(tmp_path, monkeypatch, contest):
 
 def test_a_record_names_who_was_there_and_the_card(nvml, stranger, tmp_path, monkeypatch):
     nvml.compute = {stranger: 1_000_000_000}
-    fast, lame, wrong, copy = measured(
-        tmp_path, monkeypatch, Contest(CARD, lambda: nvml.compute.update({1: 5_000_000_000}))
-    )
+    fast, lame, wrong, copy = measured(tmp_path, monkeypatch, Contest(CARD, lambda: nvml.compute.update({1: 5_000_000_000})))
     assert {r.gpu for r in (fast, lame, wrong, copy)} == {"GPU-1"}
     first, note = fast.notes
     assert first == "built and checked in 0.1 s"

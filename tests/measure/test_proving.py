@@ -61,18 +61,14 @@ def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it():
 def test_no_other_process_runs_its_functions():
     Path("operators/gelu.py").write_text(GELU)
     (found,) = operator_files.load([Path("operators")])
-    with pytest.raises(
-        ValueError, match=r"gelu\.py:11: gelu: the functions of gelu are not loaded; only a worker loads them"
-    ):
+    with pytest.raises(ValueError, match=r"gelu\.py:11: gelu: the functions of gelu are not loaded; only a worker loads them"):
         block(found, torch.ones(6, 40))
 
 
 @over(("bound", "slack"), [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)])
 def test_each_named_bound_lets_arithmetic_err_by_as_much(bound, slack):
     operators.use(())
-    operator = loaded(
-        GELU.replace("elementwise", bound).replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "3 * x")
-    )
+    operator = loaded(GELU.replace("elementwise", bound).replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "3 * x"))
     found = block(operator, torch.ones(6, 40))
     assert float(found.slack[0, 0]) == slack * 2**-20
     assert float(found.allowed[0, 0]) == pytest.approx(slack * 2**-20 + 3 * 2**-23, rel=1e-5)

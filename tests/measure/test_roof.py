@@ -93,9 +93,7 @@ def test_refusals():
         with pytest.raises(Unsupported, match="as wide as"):
             factory(case(name, out_dtype="float32"), 128, "plain")
     with pytest.raises(Unsupported, match="as wide as"):
-        load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_read2_write1")(
-            case("read2_write1", out_dtype="float32")
-        )
+        load(ROOT / "softbench" / "measure" / "roof" / "host.py", "host_read2_write1")(case("read2_write1", out_dtype="float32"))
 
 
 INTERPRETED = """

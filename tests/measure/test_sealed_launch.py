@@ -35,9 +35,7 @@ class Fake:
         for module in (unit, memory):
             monkeypatch.setattr(module, "tensor_at", self.tensor_at)
         monkeypatch.setattr(unit, "driver", SimpleNamespace(fill=lambda *_: None, driver=lambda: self))
-        monkeypatch.setattr(
-            launch, "Rebuilt", lambda _: SimpleNamespace(resources=(), graph=lambda part: part, close=lambda: None)
-        )
+        monkeypatch.setattr(launch, "Rebuilt", lambda _: SimpleNamespace(resources=(), graph=lambda part: part, close=lambda: None))
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
     def tensor_at(self, address, size):

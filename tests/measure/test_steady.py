@@ -147,9 +147,7 @@ def test_several_readings_are_one(readings, worst):
     assert steady.merged(readings) == worst
 
 
-@pytest.mark.parametrize(
-    ("clock", "is_fault"), [(1980, False), (1935, False), (1921, False), (1920, True), (None, False)]
-)
+@pytest.mark.parametrize(("clock", "is_fault"), [(1980, False), (1935, False), (1921, False), (1920, True), (None, False)])
 def test_the_threshold(clock, is_fault):
     reading = Telemetry(clock, 3201)
     assert bool(steady.fault(reading, [FINE] * 5 + [reading])) is is_fault

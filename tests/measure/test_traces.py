@@ -108,9 +108,7 @@ def test_a_failure_shows_what_the_file_printed(failed):
 
 
 def test_a_crash_says_where_in_the_authors_file(failed):
-    assert cell(failed, "bad_crashes")["reason"].endswith(
-        "SIGSEGV in launch (bad.py:20); its last words: about to crash"
-    )
+    assert cell(failed, "bad_crashes")["reason"].endswith("SIGSEGV in launch (bad.py:20); its last words: about to crash")
     told = cell(failed, "bad_crashes")["traceback"]
     assert told[0] == "Fatal Python error: Segmentation fault"
     assert told[-1] == '  File "mine/bad.py", line 20 in launch'

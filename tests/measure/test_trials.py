@@ -28,9 +28,7 @@ def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world):
     slow, fast = (world.enter("k", ns, tier=SEALED, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
     forged = [world.enter("k", 1e3 * (1 + n), tier=OPEN, warps=4 + n) for n in range(10)]
     assert chosen(world, [*forged, slow, fast]) == [fast]
-    assert {n for e in forged for n in e.notes} == {
-        "open, so the sealed k[warps=2] was chosen of 12 variants in the trial"
-    }
+    assert {n for e in forged for n in e.notes} == {"open, so the sealed k[warps=2] was chosen of 12 variants in the trial"}
     assert slow.notes == ["not the fastest of 12 variants in the trial: k[warps=2] was"]
     slow, fast = (world.enter("open", ns, tier=OPEN, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
     assert chosen(world, [slow, fast]) == [fast]

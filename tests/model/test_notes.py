@@ -18,10 +18,7 @@ def test_however_a_heat_ends_there_are_words_for_it():
 
 
 def test_a_note_is_a_sentence_without_codes():
-    assert (
-        notes.sentence("heat 1: decided after 1 placements")
-        == "measured in 1 placement: by then the fastest were known"
-    )
+    assert notes.sentence("heat 1: decided after 1 placements") == "measured in 1 placement: by then the fastest were known"
     assert notes.sentence("heat 0, placement 3 does not count: hot") == "placement 3 does not count: hot"
     assert notes.sentence("prepare 1.0 s, calls 2.0 s") == "the stages of this case took: prepare 1.0 s, calls 2.0 s"
     assert notes.sentence("built and checked in 1.0 s") == "built and checked in 1.0 s"

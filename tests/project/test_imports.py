@@ -118,9 +118,9 @@ def reached(module, *, without=()):
 
 
 def test_the_top_of_softbench_is_known_by_heart_and_shown_in_the_design():
-    there = {
-        path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_bundled")
-    } - {"py.typed"}
+    there = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_bundled")} - {
+        "py.typed"
+    }
     assert there == set(MAY_IMPORT)
     assert len(there) <= 18
     assert {row[0].strip("`"): row[2].strip(" |") for row in rows(DESIGN, "room")} == MAY_IMPORT
@@ -182,9 +182,7 @@ def test_heavy_modules_are_imported_inside_functions():
             for node in ast.walk(outer)
         }  # fmt: skip
         top = [name for node, name in imported(tree) if node not in inside and name.split(".")[0] in LAZY]
-        if top and not re.fullmatch(
-            r"measure/(renew|roof|spin_kernels)/_kernels\.py", path.relative_to(PACKAGE).as_posix()
-        ):
+        if top and not re.fullmatch(r"measure/(renew|roof|spin_kernels)/_kernels\.py", path.relative_to(PACKAGE).as_posix()):
             found.append((path.relative_to(ROOT).as_posix(), top))
     assert not found
 
@@ -213,9 +211,7 @@ def test_rendering_reaches_nothing_that_needs_torch(room):
         room,
         without=("cli.api", "cli.bisect", "cli.capture", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor"),
     )
-    assert not [
-        module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "session"]) and module != "measure.device"
-    ]
+    assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "session"]) and module != "measure.device"]
 
 
 def test_tests_share_helpers_and_import_no_test():

@@ -4,9 +4,7 @@ import pytest
 from support.children import python
 
 
-@pytest.mark.parametrize(
-    ("package", "file"), [("hypothesis", "records/test_fuzz.py"), ("pyte", "session/test_terminal.py")]
-)
+@pytest.mark.parametrize(("package", "file"), [("hypothesis", "records/test_fuzz.py"), ("pyte", "session/test_terminal.py")])
 def test_a_file_that_lacks_a_package_is_skipped(tmp_path, package, file):
     missing = f"No module named {package!r}"
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError({missing!r}, name={package!r})")

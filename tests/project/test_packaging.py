@@ -109,9 +109,7 @@ def test_the_wheel_carries_implementations_and_shapes(wheel):
     figures = {p.relative_to(ROOT).as_posix() for p in (ROOT / "reports" / "published").glob("*.*")}
     assert bundled == ours | figures | {"shapes.yaml"}
     assert all(name.startswith("softbench/") for name in inside)
-    package = (
-        p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css", ".json", ".txt", ".typed")
-    )
+    package = (p for p in (ROOT / "softbench").rglob("*") if p.suffix in (".py", ".js", ".css", ".json", ".txt", ".typed"))
     assert "softbench/py.typed" in inside, "mypy reads our types in other projects by it"
     assert {p.relative_to(ROOT).as_posix() for p in package} <= inside
 

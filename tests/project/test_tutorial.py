@@ -16,9 +16,7 @@ def test_a_reader_without_a_gpu_can_follow_it(tmp_path):
     typed = follow(Reader(tmp_path, has_gpu=False), with_gpu=False)
     assert len(typed) >= 9
     made = tmp_path / "mine"
-    assert [record.status.value for record in store.read(made / "kept" / "monday.jsonl.xz").records].count(
-        "PASSED"
-    ) == 3
+    assert [record.status.value for record in store.read(made / "kept" / "monday.jsonl.xz").records].count("PASSED") == 3
     assert (made / "page.html").read_text().startswith("<!DOCTYPE html>")
     assert "% of roof</text>" in (made / "badge.svg").read_text()
 

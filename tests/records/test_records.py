@@ -129,9 +129,7 @@ def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch, wher
     places = {"gpus": ["GPU-1"], "hosts": {"a": ["GPU-1"]}} if where == "GPU" else {"hosts": {"a": []}}
     issued = passport.issue(settings, [], 1, places)
     table = rows(PAGE, "key of `device`")
-    assert set(issued.device) == {
-        name for row in table if row[1] in ("both", where) for name in re.findall(r"`(\w+)`", row[0])
-    }
+    assert set(issued.device) == {name for row in table if row[1] in ("both", where) for name in re.findall(r"`(\w+)`", row[0])}
     assert list(issued.settings) == words("key of `settings`")
 
 

@@ -83,9 +83,7 @@ def test_several_machines_on_a_page_say_it(reports, says):
 
 
 def test_comparisons_and_histories_are_those_of_runs_that_do_not_know():
-    known, unknown = (
-        [run(cases[0], "r1"), replace(run(cases[1], "r2"), records=run(0).records[:2])] for cases in ((5, 2), (0, 0))
-    )
+    known, unknown = ([run(cases[0], "r1"), replace(run(cases[1], "r2"), records=run(0).records[:2])] for cases in ((5, 2), (0, 0)))
     for runs in (known, unknown):
         assert not compare.compare(*runs).changes
     assert [found.steps for found in history.trace(known)] == [found.steps for found in history.trace(unknown)]

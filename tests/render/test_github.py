@@ -71,9 +71,7 @@ def test_no_more_annotations_than_github_shows():
 
 def test_the_summary():
     comparison = compared()
-    text = github.step_summary(
-        leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), summary.document(comparison)
-    )
+    text = github.step_summary(leaderboard.build(runs()[1]), summary.gate(comparison, 0.02), summary.document(comparison))
     assert differences("summary.md", text) == ""
 
 
@@ -85,10 +83,7 @@ def test_the_summary_of_a_run_without_a_baseline_or_times():
 
 def test_texts_are_as_long_as_github_takes():
     names = [f"kernel_{number}" for number in range(3000)]
-    lots = [
-        ended(CASE, name, Status.CRASHED, f"{name} {'é' * 300}"[:200].replace(str(n), "x" * n))
-        for n, name in enumerate(names)
-    ]
+    lots = [ended(CASE, name, Status.CRASHED, f"{name} {'é' * 300}"[:200].replace(str(n), "x" * n)) for n, name in enumerate(names)]
     board = leaderboard.build(run(lots))
     whole = github.step_summary(board)
     for most in (len(whole.encode()) - 1, 20_000, 500, 40, 0, -5):
@@ -120,9 +115,7 @@ def test_the_comment():
 )
 def test_the_answer(before, after, limit, answer):
     def own(ns):
-        one = (
-            timed(CASE, "mine", abs(ns), spread=0.1 if ns < 0 else 1e-4) if ns else ended(CASE, "mine", Status.CRASHED)
-        )
+        one = timed(CASE, "mine", abs(ns), spread=0.1 if ns < 0 else 1e-4) if ns else ended(CASE, "mine", Status.CRASHED)
         return contest(CASE, one)
 
     text = github.comment(compare.compare(old(*own(before)), new(*own(after))), limit)

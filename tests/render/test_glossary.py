@@ -10,9 +10,7 @@ from softbench.render.report.html import Markup, typeset
 def test_the_first_use_in_running_text_is_a_link_and_only_what_is_used_is_explained():
     text = Markup('<h1>roof</h1><p title="a roof">few-roof <code>roof</code> Roofs and a roof &lt;round&gt;</p>')
     found, meanings = explained(text)
-    assert str(found).startswith(
-        '<h1>roof</h1><p title="a roof">few-roof <code>roof</code> <a href="#word-roof" title='
-    )
+    assert str(found).startswith('<h1>roof</h1><p title="a roof">few-roof <code>roof</code> <a href="#word-roof" title=')
     assert found.count("<a ") == 2
     assert ">Roofs</a> and a roof &lt;<a " in found
     page = outline.outline(f"<body>{meanings}</body>")

@@ -59,9 +59,7 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
                 assert float(element.get("y", 0)) + float(element.get("height", 0)) <= height
             assert all(0 < float(element.get("y", 0)) < height for element in root.iter(f"{SVG}text"))
             said = Counter(texts(root))
-            plain = Counter(
-                tile.text for part in view.blocks for row in part.rows for tile in row.tiles if tile is not None
-            )
+            plain = Counter(tile.text for part in view.blocks for row in part.rows for tile in row.tiles if tile is not None)
             assert all(said[text] >= count for text, count in plain.items() if text)
 
 

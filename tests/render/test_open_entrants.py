@@ -32,10 +32,7 @@ def records(hidden=OPEN, others=SEALED):
     found = []
     for case in CASES:
         moved = 4 * case.elements
-        found += [
-            make.timed(case, name, moved / rate, tier=others, spread=0)
-            for name, rate in (("mine", 4000), ("yours", 3000))
-        ]
+        found += [make.timed(case, name, moved / rate, tier=others, spread=0) for name, rate in (("mine", 4000), ("yours", 3000))]
         found += [make.timed(case, "hidden", moved / 8000, tier=hidden, spread=0)]
         found[-1] = replace(found[-1], open_because=WHY if hidden == OPEN else "")
         found += [make.roof_of(case, moved / 4400, tier=others, spread=0)]
@@ -94,9 +91,7 @@ def test_datasets():
 
 
 def test_the_benchmarks_of_github():
-    extras = {
-        entry["name"].split("::")[1]: entry["extra"].splitlines()[0] for entry in json.loads(github.benchmarks(ONE))
-    }
+    extras = {entry["name"].split("::")[1]: entry["extra"].splitlines()[0] for entry in json.loads(github.benchmarks(ONE))}
     assert extras == {"mine": "90.9 % of roof", "yours": "68.2 % of roof", "hidden": "181.8 % of roof, open"}
 
 
@@ -200,10 +195,7 @@ def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothi
     assert "open" not in tables.board_tables(boards[1])
     assert tables.board_tables(boards[0]) == tables.board_tables(boards[1])
     assert export.markdown(boards[0]) == export.markdown(boards[1])
-    pages = [
-        re.sub(r'<script id="data".*?</script>|<footer.*', "", report.render(run), flags=re.S)
-        for run in (sealed, before)
-    ]
+    pages = [re.sub(r'<script id="data".*?</script>|<footer.*', "", report.render(run), flags=re.S) for run in (sealed, before)]
     said = rf'<li><span class="good" aria-hidden="true">✓ </span><bdi>{html.escape(SAID)}</bdi></li>'
     assert re.sub(said, "", _unlinked(pages[0])) == _unlinked(pages[1])
 

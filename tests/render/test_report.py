@@ -190,10 +190,7 @@ def test_a_page_of_several_runs_says_which_and_how_to_repeat_each():
 
 def test_a_declared_failure_looks_other_than_one_that_is_not():
     case = make.softmax_case()
-    cells = [
-        make.ended(case, name, Status.INCORRECT, "wrong", known_failure=seen)
-        for name, seen in (("a", ""), ("b", "seen"))
-    ]
+    cells = [make.ended(case, name, Status.INCORRECT, "wrong", known_failure=seen) for name, seen in (("a", ""), ("b", "seen"))]
     kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in tree(make.run(cells)).all("td", of="none")}
     assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
 

@@ -123,9 +123,7 @@ def test_parts_are_ranked_among_themselves(page):
 
 
 def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
-    shown = {
-        (row[0], number): text for row in tables(page, "heatmap", "heat")[0].rows() for number, text in enumerate(row)
-    }
+    shown = {(row[0], number): text for row in tables(page, "heatmap", "heat")[0].rows() for number, text in enumerate(row)}
     assert shown["[32768, 1024]small rows", 1] == "90.9*"
     assert shown["[16384, 2048]small rows", 1] == "90.9="
     assert shown["[1, 131072]few rows", 1] == "90.9*w"
@@ -191,8 +189,7 @@ def test_a_ladder_tells_what_each_step_is_worth(page):
 def test_files_of_a_ladder_go_by_their_best_and_rungs_by_declaration():
     rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
     records = [
-        make.timed(CASE, name, ns, variant=replace(make.variant(name, "l"), path=path))
-        for name, (path, ns) in rungs.items()
+        make.timed(CASE, name, ns, variant=replace(make.variant(name, "l"), path=path)) for name, (path, ns) in rungs.items()
     ]
     run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
     (shown,) = tables(outline.outline(report.render(run)), "ladders", "ladder")

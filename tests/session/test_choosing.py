@@ -73,9 +73,7 @@ def test_a_named_folder_is_collected_with_its_conftest_and_the_shapes_file_in_it
     (folder / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef own(): return 1\n")
     (folder / "test_own.py").write_text("def test_own(own): pass\n")
     (folder / "x.yaml").write_text(SHAPES)
-    result = here(
-        "--softbench", "--softbench-shapes=sub/x.yaml", "--collect-only", "-q", "-k", "test_own or own_right", "."
-    )
+    result = here("--softbench", "--softbench-shapes=sub/x.yaml", "--collect-only", "-q", "-k", "test_own or own_right", ".")
     result.stdout.fnmatch_lines_random(["sub/test_own.py::test_own", "sub/x.yaml::softmax-float32-16x256::own_right"])
 
 
@@ -88,9 +86,7 @@ def test_a_shapes_file_is_a_regular_file_of_a_bounded_size(here, pytester):
 
 @pytest.mark.parametrize("option", ["profile", "resume", "baseline"])
 def test_an_option_without_a_value_is_refused(here, option):
-    assert f"--softbench-{option}: no value is given after its '='" in refusal(
-        here("--softbench", f"--softbench-{option}=")
-    )
+    assert f"--softbench-{option}: no value is given after its '='" in refusal(here("--softbench", f"--softbench-{option}="))
 
 
 def test_options_without_softbench_are_refused(pytester):

@@ -37,9 +37,7 @@ def read(path):
 
 
 def test_a_run(tmp_path):
-    done = bench(
-        project(tmp_path), "--softbench-profile=cpu", "--softbench-events=events.jsonl", "-k", "own_right or own_zeros"
-    )
+    done = bench(project(tmp_path), "--softbench-profile=cpu", "--softbench-events=events.jsonl", "-k", "own_right or own_zeros")
     events = read(tmp_path / "events.jsonl")
     (begin, *_, end) = events
     assert (begin["event"], begin["cases"], Path(begin["records"]).suffix) == ("begin", 1, ".jsonl")

@@ -59,9 +59,7 @@ def test_a_word_of_k_names_a_rung_that_it_is_part_of(keyword, named):
 
 
 def test_a_cell_on_the_command_line_names_its_rung_and_no_other():
-    ladders = Ladders.asked(
-        False, "", ["tests", f"shapes.yaml::{CASE.id}::triton_wide[w=1]", f"shapes.yaml::{CASE.id}"]
-    )
+    ladders = Ladders.asked(False, "", ["tests", f"shapes.yaml::{CASE.id}::triton_wide[w=1]", f"shapes.yaml::{CASE.id}"])
     assert ladders.admit(variant("triton_wide", ladder=True, params=(("w", 1),)), CASE)
     assert not ladders.admit(variant("triton_wide", ladder=True, params=(("w", 2),)), CASE)
     whole = Ladders.asked(False, "", [f"shapes.yaml::{CASE.id}::triton_wide"])
@@ -79,9 +77,7 @@ def test_what_takes_no_part_is_told():
 
 def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch, tmp_path):
     monkeypatch.setattr(device, "gpus", lambda: ())
-    (tmp_path / "shapes.yaml").write_text(
-        SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]")
-    )
+    (tmp_path / "shapes.yaml").write_text(SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]"))
     found = select(read(tmp_path, profile="steps,cpu"), Ladders())
     assert [case.shape for case in found.cases] == [(256, 1024), (16, 256)]
     assert found.shrunk == 2

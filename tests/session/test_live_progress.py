@@ -22,9 +22,7 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch):
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
     failed.settle(Status.INCORRECT, "zeros")
     seen = []
-    view = CaseView(
-        CASE, [slow, fast, roof, failed, unchosen], lambda s: seen.append((str(s), s.amid_rounds, [*s.players()]))
-    )
+    view = CaseView(CASE, [slow, fast, roof, failed, unchosen], lambda s: seen.append((str(s), s.amid_rounds, [*s.players()])))
     heat = view.heat = Heat([fast, slow, roof], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
     heat.run()
     words = [text for text, *_ in seen]

@@ -41,9 +41,7 @@ def test_a_cell_that_a_marker_skips_takes_no_part_and_the_others_do(marked):
     assert "2 xfailed" in done.stdout
     for reason in ("not today", "not here", "[NOTRUN] it hangs", "zeros"):
         assert reason in done.stdout
-    entrants = [
-        c["variant"]["implementation"] for c in record_lines(marked)[1:] if c.get("role", "entrant") == "entrant"
-    ]
+    entrants = [c["variant"]["implementation"] for c in record_lines(marked)[1:] if c.get("role", "entrant") == "entrant"]
     assert entrants == ["own_zeros"]
 
 
@@ -80,6 +78,4 @@ def test_benchmark_only_skips_what_is_only_checked(tmp_path):
     assert "own_right" in saved.read_text()
     assert not list((tmp_path / "reports").glob("*.html"))
     said = (tmp_path / "junit.xml").read_text()
-    assert re.search(
-        r'name="status" value="PASSED".*name="time_us" value="[\d.]+".*name="percent_of_roof" value="[\d.]+"', said
-    )
+    assert re.search(r'name="status" value="PASSED".*name="time_us" value="[\d.]+".*name="percent_of_roof" value="[\d.]+"', said)

@@ -37,10 +37,7 @@ def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp
     done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"), code=1)
     assert "rank  implementation" in done.stdout
     assert "records: " in done.stdout
-    assert (
-        "softbench: no page is written: plotly is missing: pip install plotly; then: softbench report latest"
-        in done.stdout
-    )
+    assert "softbench: no page is written: plotly is missing: pip install plotly; then: softbench report latest" in done.stdout
     cells = {c["variant"]["implementation"]: c for c in record_lines(tmp_path)[1:]}
     lacking = cells["lacks_a_package"]
     assert lacking["status"] == "UNAVAILABLE"
@@ -90,9 +87,7 @@ def test_a_command_that_needs_a_package_says_so(tmp_path, monkeypatch, capsys):
 
 def test_a_command_that_does_not_exist_gets_a_suggestion(capsys):
     assert cli.main(["tabel", "latest"]) == 2
-    assert capsys.readouterr().err.startswith(
-        "softbench: no command 'tabel'; did you mean 'table'? choose from report, "
-    )
+    assert capsys.readouterr().err.startswith("softbench: no command 'tabel'; did you mean 'table'? choose from report, ")
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])

@@ -57,9 +57,7 @@ def test_more_workers_than_gpus_are_refused(monkeypatch, cards, given, seen):
 def test_gpus_of_two_kinds_make_no_run(monkeypatch):
     mixed = (CARDS[0], CARDS[1], replace(CARDS[2], name="NVIDIA H100"))
     assert len(seats_on(monkeypatch, 2, mixed)) == 2
-    with pytest.raises(
-        SettingsError, match=r"of one kind, and here are NVIDIA H200 \(0000:00:00\.0\) and NVIDIA H100 "
-    ):
+    with pytest.raises(SettingsError, match=r"of one kind, and here are NVIDIA H200 \(0000:00:00\.0\) and NVIDIA H100 "):
         seats_on(monkeypatch, 3, mixed)
 
 
@@ -108,9 +106,7 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch, tmp_path
 def test_a_run_is_put_in_the_order_of_its_cases(tmp_path):
     cases = [builders.softmax_case(rows) for rows in (1, 2, 3)]
     cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
-    path = builders.written(
-        tmp_path, *cells[1], *cells[2], *cells[0], builders.timed(cases[0], "a", 1e4, "repeat", gpu="GPU-1")
-    )
+    path = builders.written(tmp_path, *cells[1], *cells[2], *cells[0], builders.timed(cases[0], "a", 1e4, "repeat", gpu="GPU-1"))
     shards.put_in_order(path, cases[:2])
     run = store.read(path)
     assert [r.case.rows for r in run.records] == [1, 1, 2, 2, 3, 3]

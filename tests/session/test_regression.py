@@ -67,9 +67,7 @@ def again(measured, folder, change, *arguments, **passports):
 def test_a_cell_that_got_slower_fails_the_run(measured, tmp_path, workers):
     code, text = again(measured, tmp_path, quicker, "--softbench-fail-on=300%", *workers)
     assert code == 1, text
-    assert re.search(
-        r"\S+ against before\n=+\n\nOf 2 timed cells [12] slower, .*?\nMost: .*?\nbefore: before \(", text, re.S
-    )
+    assert re.search(r"\S+ against before\n=+\n\nOf 2 timed cells [12] slower, .*?\nMost: .*?\nbefore: before \(", text, re.S)
     assert text.count("--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower by at least 300 %") == 1
     assert re.search(r"^=+ 1 passed[, ].*$", text, re.M)
     assert text.index("rank  implementation") < text.index("against before") < text.index("\nrecords: ")

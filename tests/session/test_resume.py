@@ -110,9 +110,7 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
         ("packages", "triton", None, "it was made with triton None, and here it is"),
     ],
 )
-def test_resuming_on_another_machine_or_with_other_settings_is_refused(
-    whole_run, here, pytester, part, key, value, words
-):
+def test_resuming_on_another_machine_or_with_other_settings_is_refused(whole_run, here, pytester, part, key, value, words):
     (origin,) = (whole_run[0] / "reports").glob("*.jsonl")
     header, *cells = origin.read_text().splitlines(keepends=True)
     data = json.loads(header)

@@ -31,9 +31,7 @@ def test_defaults(tmp_path):
 
 def test_the_selection_is_what_was_given(tmp_path):
     found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
-    assert (
-        found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
-    )
+    assert found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
 
 
 def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path):

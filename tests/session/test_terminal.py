@@ -65,9 +65,7 @@ def test_nothing_of_the_boards_is_left(shown):
     assert "so far" not in text
     assert not re.search(r"^\[\d/\d\]", text, re.M)
     assert not shown.is_cursor_hidden
-    assert b"?25l" not in shown.raw.replace(
-        b"\x1b[?25l\x1b[?25h", b""
-    )  # hidden by rich, shown again in the same breath
+    assert b"?25l" not in shown.raw.replace(b"\x1b[?25l\x1b[?25h", b"")  # hidden by rich, shown again in the same breath
     for start in (
         "softmax-float32-4x256",
         "softmax-float32-16x256",
@@ -83,9 +81,7 @@ def test_tables_fit_80_columns(shown):
     begin = shown.left.index("softmax-float32-4x256")
     end = next(n for n, line in enumerate(shown.left) if line.startswith("shapes.yaml "))
     begins = r"( |\d|-|softmax-|rank|\()"
-    warned = re.compile(
-        rf"^softbench: WARNING: .*(\n(?!{begins}|$).*)*", re.M
-    )  # where others use this CPU, on lines of its own
+    warned = re.compile(rf"^softbench: WARNING: .*(\n(?!{begins}|$).*)*", re.M)  # where others use this CPU, on lines of its own
     tables = warned.sub("", "\n".join(shown.left[begin:end])).splitlines()
     odd = [line for line in tables if line and not re.match(begins, line)]
     assert odd == []

@@ -70,10 +70,7 @@ def test_boards_tables_and_statuses_are_those_of_the_controller(spread_run):
         assert len(re.findall(rf"^softmax-float32-{rows}x64\nrank  implementation", text, re.M)) == 1
     assert re.search(r"^\[32, 64\] .* / ", text, re.M)
     assert re.search(r"^rank +implementation +family", text, re.M)
-    assert (
-        len(re.findall(r"^\[gw[01]\] +\[ *\d+%\] PASSED shapes\.yaml::softmax-float32-\d+x64::own_right", text, re.M))
-        == 6
-    )
+    assert len(re.findall(r"^\[gw[01]\] +\[ *\d+%\] PASSED shapes\.yaml::softmax-float32-\d+x64::own_right", text, re.M)) == 6
     assert text.count("records: ") == 1
     assert text.count("softbench: WARNING: also on the GPU while this was measured: train.py (pid 7)\n") == 1
 
@@ -151,9 +148,7 @@ def test_cuda_that_was_started_before_is_one_error(command):
     code, text = command.run("-n", "2", FAKE_STARTED="1")
     assert code == pytest.ExitCode.USAGE_ERROR, text
     (line,) = [line for line in text.splitlines() if line.startswith("ERROR: ")]
-    assert re.search(
-        r"softbench: worker gw\d is to measure on GPU \d .* does a conftest\.py or a plugin start CUDA\?", line
-    )
+    assert re.search(r"softbench: worker gw\d is to measure on GPU \d .* does a conftest\.py or a plugin start CUDA\?", line)
     assert command.log() == []
 
 

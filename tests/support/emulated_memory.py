@@ -26,8 +26,7 @@ class Dtype:
 
 
 DTYPES = {
-    name: Dtype(name, width)
-    for name, width in (("float32", 32), ("float16", 16), ("bfloat16", 16), ("uint8", 8), ("int64", 64))
+    name: Dtype(name, width) for name, width in (("float32", 32), ("float16", 16), ("bfloat16", 16), ("uint8", 8), ("int64", 64))
 }
 BOOLEAN = Dtype("bool", 8)
 INT32, INT64 = Dtype("int32", 32), DTYPES["int64"]

@@ -46,8 +46,7 @@ class Cluster:
         self.barriers = [threading.Barrier(threads, timeout=TIMEOUT_S) for _ in range(ctas)]
         self.said = {key: [None] * WARP for key in itertools.product(range(ctas), range(threads // WARP))}
         self.warps = {
-            key: threading.Barrier(WARP, functools.partial(exchanged, said), TIMEOUT_S)
-            for key, said in self.said.items()
+            key: threading.Barrier(WARP, functools.partial(exchanged, said), TIMEOUT_S) for key, said in self.said.items()
         }
         self.arrived, self.mbarriers = 0, {}
         self.errors = []
@@ -212,13 +211,9 @@ def _arch():
         mbarrier_init=lambda place, _: mbarrier(place),
         mbarrier_init_fence=lambda: None,
         mbarrier_arrive_and_expect_tx=lambda place, bytes_: mbarrier(place).add(1, bytes_),
-        mbarrier_wait=lambda place, phase: (lambda b: here.cluster.wait_for(lambda: b.phase % 2 != phase))(
-            mbarrier(place)
-        ),
+        mbarrier_wait=lambda place, phase: (lambda b: here.cluster.wait_for(lambda: b.phase % 2 != phase))(mbarrier(place)),
         cluster_arrive_relaxed=cluster_arrive,
-        cluster_wait=lambda: here.cluster.wait_for(
-            lambda: here.cluster.arrived == here.cluster.ctas * here.cluster.threads
-        ),
+        cluster_wait=lambda: here.cluster.wait_for(lambda: here.cluster.arrived == here.cluster.ctas * here.cluster.threads),
         griddepcontrol_launch_dependents=lambda: None,
         griddepcontrol_wait=lambda: None,
         fmax=lambda a, b, nan=False: most(a, b),
@@ -268,9 +263,7 @@ def family():
         ceil_div=lambda a, b: -(-a // b),
         domain_offset=lambda place, x: Tensor(x.iterator + x.layout.index(place), x.layout),
         make_rmem_tensor_like=lambda x: new(x.shape, x.element_type),
-        make_copy_atom=lambda _, dtype, num_bits_per_copy=0, **__: SimpleNamespace(
-            value_type=dtype, bits=num_bits_per_copy
-        ),
+        make_copy_atom=lambda _, dtype, num_bits_per_copy=0, **__: SimpleNamespace(value_type=dtype, bits=num_bits_per_copy),
         math=SimpleNamespace(
             rsqrt=lambda x, **_: np.float32(1 / np.sqrt(np.float64(x))),
             log=lambda x, **_: np.float32(np.log(np.float64(x))),

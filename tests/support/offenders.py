@@ -130,7 +130,4 @@ def seconds_until(condition, limit_s):
 
 def passed(records, names=("honest",)):
     """Whether these variants passed, with samples where the case is timed."""
-    return all(
-        records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed)
-        for n in names
-    )
+    return all(records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed) for n in names)

@@ -60,8 +60,7 @@ def published_beside():
 def _contest(case, number):
     base = 2.0 * case.elements * 2 / 4000 + 1500
     found = [
-        _timed(case, name, base * (1.6 - 0.25 * rung), path="ladder/rungs.py", family="ladder")
-        for rung, name in enumerate(LADDER)
+        _timed(case, name, base * (1.6 - 0.25 * rung), path="ladder/rungs.py", family="ladder") for rung, name in enumerate(LADDER)
     ]
     found.append(_timed(case, "other", base * (1.1 if number % 2 else 1.1005), path="library/other.py"))
     found.append(_timed(case, "flawed", base * 1.3, path="library/flawed.py"))
@@ -126,9 +125,7 @@ def large(cells=2000, implementations=10, placements=8):
     draw = random.Random(1)
     records = []
     shapes = (
-        (rows, columns)
-        for columns in (2**p + odd for odd in (0, 1, 3, 5) for p in range(5, 20))
-        for rows in (64, 512, 4096, 32768)
+        (rows, columns) for columns in (2**p + odd for odd in (0, 1, 3, 5) for p in range(5, 20)) for rows in (64, 512, 4096, 32768)
     )
     for rows, columns in shapes:
         for dtype in ("float16", "bfloat16", "float32"):
@@ -163,9 +160,7 @@ def hostile():
         for case in (make.softmax_case(4096, 1024, layout=name), make.softmax_case(8192, 2048)):
             records.append(make.timed(case, name, 5e4 + 1e3 * number, variant=variant, notes=(name,)))
         hard = make.softmax_case(37, 100 + number, timed=False, distribution=name)
-        records.append(
-            make.ended(hard, name, Status.CRASHED, f"{name}\0\ud800\n{name}", variant=variant, reproduce=name)
-        )
+        records.append(make.ended(hard, name, Status.CRASHED, f"{name}\0\ud800\n{name}", variant=variant, reproduce=name))
     records.append(make.roof_of(make.softmax_case(8192, 2048), 4e4))
     device = {"name": HOSTILE[0] + HOSTILE[2], HOSTILE[1]: HOSTILE[3]}
     return make.run(records, commit=EVIL, device=device, settings={"x": [*HOSTILE]}, profiles=HOSTILE[:3], command=EVIL)

@@ -73,9 +73,7 @@ class ColumnLoader:
         self._piece(0, ahead, self.after.vector(0), column, self.lane < self.turns)
 
     @cute.jit
-    def _piece(
-        self, turn: cutlass.Constexpr[int], ahead: Int32, target: cute.Tensor, column: Int32, wanted: cutlass.Boolean
-    ):
+    def _piece(self, turn: cutlass.Constexpr[int], ahead: Int32, target: cute.Tensor, column: Int32, wanted: cutlass.Boolean):
         """A piece that starts `ahead` of vector number `turn`, whose column is given, as far as the row has it."""
         columns, start = const_expr(self.config.columns), column + ahead
         source = cute.make_tensor(self.part.vectors[None, turn].iterator + ahead, cute.make_layout(self.piece))
@@ -88,9 +86,7 @@ class ColumnLoader:
         if not self.is_pieced:
             return self.tile.values(turn)
         both = cute.make_rmem_tensor(self.config.vector + self.piece, self.tile.tensor.element_type)
-        words, mine, after = (
-            cute.recast_tensor(t, Int32) for t in (both, self.tile.vector(turn), self.after.vector(0))
-        )
+        words, mine, after = (cute.recast_tensor(t, Int32) for t in (both, self.tile.vector(turn), self.after.vector(0)))
         for i in range(cute.size(mine)):
             words[i] = mine[i]
         for i in range(cute.size(after)):

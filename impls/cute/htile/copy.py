@@ -67,9 +67,7 @@ def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None, bits
     return HintedAtom(cute.make_copy_atom(operation, dtype, num_bits_per_copy=bits), policy, as_ptx=True)
 
 
-def loading(
-    dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: str = "none", bits: int = 128
-) -> HintedAtom:
+def loading(dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: str = "none", bits: int = 128) -> HintedAtom:
     """Global -> registers. reuse: the hint for the first-level cache, "none", "soon" or "over"."""
     atom = cute.make_copy_atom(CopyG2ROp(), dtype, num_bits_per_copy=bits, l1c_evict_priority=REUSE[reuse])
     return HintedAtom(atom, policy)
@@ -183,9 +181,7 @@ def bounded_copy(atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor
 
 
 @cute.jit
-def filled_copy(
-    atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None, fill: float
-):
+def filled_copy(atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor, whole: Boolean, edges: tuple | None, fill: float):
     """`bounded_copy` to shared memory, asynchronous for a whole vector; elements outside the row become `fill`."""
     if whole:
         vector_copy(atom, source, destination)

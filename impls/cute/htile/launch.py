@@ -53,9 +53,7 @@ def row_part(tensor: cute.Tensor | None, number: int, config: RowTileConfig) -> 
 
 def launch_packed(kernel, config: PackedTileConfig, rows: Int32, stream):
     """Launch a kernel that has its arguments: a CTA takes `config.rows` dense rows."""
-    kernel.launch(
-        grid=[cute.ceil_div(rows, config.rows), 1, 1], block=[config.threads, 1, 1], stream=stream, use_pdl=True
-    )
+    kernel.launch(grid=[cute.ceil_div(rows, config.rows), 1, 1], block=[config.threads, 1, 1], stream=stream, use_pdl=True)
 
 
 def launch_split(kernel, config: SplitTileConfig, stream):

@@ -35,9 +35,7 @@ LARGE_SHARE_BYTES = 32 * 1024
 # Up to so many bytes, unaligned rows of two matrices or with weights are trimmed in registers, longer ones in shared memory.
 UNALIGNED_SINGLE_BYTES = 4 * 1024
 UNALIGNED_SHARE_BYTES = 32 * 1024
-SHORT_LAYER_BYTES = (
-    20 * 1024
-)  # of a float32 row up to which LayerNorm's threads have as few vectors as those of RMSNorm
+SHORT_LAYER_BYTES = 20 * 1024  # of a float32 row up to which LayerNorm's threads have as few vectors as those of RMSNorm
 # float32 rows are trimmed at no cost, and registers gain 3 to 4 % over shared memory.
 UNALIGNED_REGISTER_BYTES = 256 * 1024
 UNALIGNED_REGISTER_SHARE_BYTES = 28 * 1024
@@ -62,9 +60,7 @@ def choose(
     row_bytes = whole.vectors * VECTOR_BYTES
     if row_bytes <= (SINGLE_BYTES if aligned or (tiles == 1 and not terms) else UNALIGNED_SINGLE_BYTES):
         return _single(whole, terms, tiles)
-    in_registers = (
-        not aligned and itemsize == 4 and tiles == 1 and terms < COLUMN_TERMS and row_bytes <= UNALIGNED_REGISTER_BYTES
-    )
+    in_registers = not aligned and itemsize == 4 and tiles == 1 and terms < COLUMN_TERMS and row_bytes <= UNALIGNED_REGISTER_BYTES
     whole = replace(whole, keep="registers" if in_registers else "shared")
     if terms >= COLUMN_TERMS and (aligned or itemsize == 2 or row_bytes > SHORT_LAYER_BYTES):
         layout = _two_rows if aligned and tiles == 1 else _few_large_shares
@@ -73,10 +69,7 @@ def choose(
         config = _beside(_shares(whole, MAX_CLUSTER[architecture]), tiles)
     if config.rows_per_thread > 1 and config.shared_bytes(tiles) > SHARED_BYTES[architecture]:
         config = _few_large_shares(whole, MAX_CLUSTER[architecture])
-    if (
-        config.shared_bytes(tiles) > SHARED_BYTES[architecture]
-        or config.vectors_per_thread - config.beside > MAX_VECTORS
-    ):
+    if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread - config.beside > MAX_VECTORS:
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
 

@@ -94,9 +94,7 @@ class Reduction:
                 cute.arch.mbarrier_arrive_and_expect_tx(self.barriers + stage, expected)
 
     @cute.jit
-    def gather(
-        self, which: cutlass.Constexpr[int], stage: int | Int32, absent: cutlass.Constexpr[float]
-    ) -> cute.TensorSSA:
+    def gather(self, which: cutlass.Constexpr[int], stage: int | Int32, absent: cutlass.Constexpr[float]) -> cute.TensorSSA:
         """This thread's part of value number `which` of its row's slots, padded with `absent`.
 
         Each group of `reach` neighbouring threads holds all slots.
@@ -142,9 +140,7 @@ def warp_reduce(value: Float32, operation: cute.ReductionOp, group: int) -> Floa
 
 
 @cute.jit
-def row_reduce(
-    value: Float32, operation: cutlass.Constexpr, reduction: Reduction, stage: cutlass.Constexpr[int] = 0
-) -> Float32:
+def row_reduce(value: Float32, operation: cutlass.Constexpr, reduction: Reduction, stage: cutlass.Constexpr[int] = 0) -> Float32:
     """The maximum or the sum of every thread's `value` over a row. Each stage serves once."""
     value = warp_reduce(value, operation, reduction.config.group)
     if const_expr(reduction.config.peers > 1):

@@ -33,9 +33,7 @@ class VectorRegTile:
         words, hidden = cute.recast_tensor(vector, Int32), cute.make_rmem_tensor_like(vector)
         copies = cute.recast_tensor(hidden, Int32)
         for i in range(cute.size(words)):
-            copies[i] = cute.arch.inline_ptx(
-                "mov.b32 {$w0}, {$r0};", write_only_types=[Int32], read_only_args=[words[i]]
-            )
+            copies[i] = cute.arch.inline_ptx("mov.b32 {$w0}, {$r0};", write_only_types=[Int32], read_only_args=[words[i]])
         return hidden.load().to(Float32)
 
 

@@ -105,9 +105,7 @@ def vector_of(itemsizes: tuple[int, ...], places: int) -> int:
     return min(most, (places & -places) or most)
 
 
-def choose_strip(
-    columns: int, vector: int, itemsizes: tuple[int, ...], architecture: str, sums: int, largest: int
-) -> StripConfig:
+def choose_strip(columns: int, vector: int, itemsizes: tuple[int, ...], architecture: str, sums: int, largest: int) -> StripConfig:
     """The layout for rows of `columns` elements, of matrices that are read in these element sizes.
 
     sums     values per column that a thread sums over rows; without any, each row has a CTA or cluster of its own

@@ -92,9 +92,7 @@ def end(strip: Strip, parts: tuple, number: Int32, found: tuple, eps: float | No
     totals = strip.end(parts, number)
     (scale, centre), columns = found, strip.config.columns
     means = [total * (1 / columns) for total in totals]
-    if (
-        eps is not None
-    ):  # the row's own mean and deviation in place of those given; the variance is in units of 1 / scale
+    if eps is not None:  # the row's own mean and deviation in place of those given; the variance is in units of 1 / scale
         product, total, mean, square = means
         stretch = cute.math.rsqrt(cute.arch.fmax(square - mean * mean, 1e-30) + eps * scale * scale, fastmath=True)
         means, centre, scale = [(product - mean * total) * stretch, total], centre + mean / scale, scale * stretch

@@ -39,9 +39,7 @@ class Softmax:
 
 
 @cute.jit
-def softmax(
-    context: RowContext, row: RowLoader, out: RowStorer, online: cutlass.Constexpr, log: cutlass.Constexpr
-) -> Float32:
+def softmax(context: RowContext, row: RowLoader, out: RowStorer, online: cutlass.Constexpr, log: cutlass.Constexpr) -> Float32:
     """Write the softmax of a row that is there, from `row.values` and `row.again`; the sum of its exponentials."""
     turns, group = const_expr(context.config.vectors_per_thread), context.config.group
     maximum = -Float32.inf

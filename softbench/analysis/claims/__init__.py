@@ -129,7 +129,5 @@ def _origin(runs: Sequence[Run]) -> list[Part]:
         passport, gpu = run.passport, run.passport.device
         what = f"{gpu.get('name', 'unknown')}, driver {gpu.get('driver', 'unknown')}"
         lines.append(f"- `{passport.run_id}`: {what}, {passport.started[:10]}, clock `{passport.ranking_clock}`")
-    head = (
-        "Made by `softbench claims` from these runs; times are those of the ranking clock unless a line says otherwise:"
-    )
+    head = "Made by `softbench claims` from these runs; times are those of the ranking clock unless a line says otherwise:"
     return [Lines((head,), markdown=True), Lines(tuple(lines), markdown=True)]

@@ -37,9 +37,7 @@ def mean(figures: Sequence[Estimate]) -> Estimate:
     logs = [math.log(own.value) for own in figures]
     halves = [math.log(own.high / own.low) / 2 if own.low > 0 else math.inf for own in figures]
     centre, half = sum(logs) / len(logs), math.hypot(*halves) / len(logs)
-    return Estimate(
-        math.exp(centre), math.exp(centre - half), math.exp(centre + half) if math.isfinite(half) else math.inf
-    )
+    return Estimate(math.exp(centre), math.exp(centre - half), math.exp(centre + half) if math.isfinite(half) else math.inf)
 
 
 def is_so(claim: Claim, name: str, case: CaseBoard) -> bool | None:

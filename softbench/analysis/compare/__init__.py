@@ -105,9 +105,7 @@ class RunComparison:
 
     def unclear(self, limit: float) -> int:
         """The number of cells whose intervals allow as much."""
-        return sum(
-            cell.verdict == "cannot tell" and cell.change.high >= 1 + limit for cell in self.cells if cell.change
-        )
+        return sum(cell.verdict == "cannot tell" and cell.change.high >= 1 + limit for cell in self.cells if cell.change)
 
 
 def compare(before: Run, after: Run) -> RunComparison:

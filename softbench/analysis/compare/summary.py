@@ -248,9 +248,7 @@ def _roof(comparison: RunComparison) -> str:
         low, high = change_text(min(comparison.roof)), change_text(max(comparison.roof))
         middle = change_text(statistics.median(comparison.roof))
         where = f"of {plural(len(comparison.roof), 'case')} with the same roof kernel"
-        said.append(
-            f"The roof's own time: {middle} in the median {where}, {low} to {high}; changes are relative to it."
-        )
+        said.append(f"The roof's own time: {middle} in the median {where}, {low} to {high}; changes are relative to it.")
     others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in cell.notes}
     if OTHER_KERNEL in usual(comparison):
         others.clear()  # `terms` says so

@@ -51,15 +51,10 @@ def datasets(histories: Sequence[History], unread: Sequence[str] = ()) -> Iterat
         ("history", "case", "implementation", "run", "percent_of_roof"),
         tuple((*who, point.value) for n, own in numbered for who, point in _points(n, own, own.cells)),
     )
-    steps = [
-        ((n, own.runs[s.at].run_id, own.runs[s.since].run_id, s.operator), s) for n, own in numbered for s in own.steps
-    ]
+    steps = [((n, own.runs[s.at].run_id, own.runs[s.since].run_id, s.operator), s) for n, own in numbered for s in own.steps]
     at = ("history", "run", "since", "operator")
     changed = tuple(
-        (*where, *compare_summary.pair_row(cell))
-        for where, step in steps
-        for cell in step.cells
-        if isinstance(cell, Pair)
+        (*where, *compare_summary.pair_row(cell)) for where, step in steps for cell in step.cells if isinstance(cell, Pair)
     )
     yield Dataset("steps", (*at, *compare_summary.COLUMNS), changed)
     changes = tuple((*where, step.implementation, *vars(c).values()) for where, step in steps for c in step.changes)

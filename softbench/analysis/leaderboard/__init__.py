@@ -62,9 +62,7 @@ def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str
     marked = {name for name in entrants if (case.operator, name) in failed}
     is_open = outranked(entrants, clock)
     contest = {
-        name: record.clock(clock)
-        for name, record in entrants.items()
-        if name not in marked | is_open and record.clock(clock)
+        name: record.clock(clock) for name, record in entrants.items() if name not in marked | is_open and record.clock(clock)
     }
     placed = places(contest, roof_heats, base_heats)
 

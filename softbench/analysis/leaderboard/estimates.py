@@ -52,9 +52,7 @@ def around(value: float, ratios: Sequence[stats.Comparison], cases: int) -> Esti
         return Estimate(value, value, value)
     freedom = sum(v for v, _ in known) ** 2 / sum(v**2 / own for v, own in known)
     half = stats.student_t(max(1, min(int(freedom), FREEDOM)), ERROR) * math.sqrt(total) / cases
-    return (
-        Estimate(value, value * math.exp(-half), value * math.exp(half)) if half < 1 else Estimate(value, 0.0, math.inf)
-    )
+    return Estimate(value, value * math.exp(-half), value * math.exp(half)) if half < 1 else Estimate(value, 0.0, math.inf)
 
 
 def _variance(ratio: stats.Comparison) -> tuple[float, int] | None:

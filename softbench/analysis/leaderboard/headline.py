@@ -46,9 +46,7 @@ def leader(board: Board, operator: str) -> Standing | None:
 
 def over_next(board: Board, first: Standing) -> tuple[Standing, Estimate, int] | None:
     """The next in the ranking, how many times as long it takes, and in how many cases of both; None if there is no next."""
-    rest = [
-        s for s in board.standings(first.operator) if s.rank is not None and s.implementation != first.implementation
-    ]
+    rest = [s for s in board.standings(first.operator) if s.rank is not None and s.implementation != first.implementation]
     if not rest:
         return None
     ratios = []

@@ -76,9 +76,7 @@ def _widths(first: Case) -> Iterator[Property]:
     yield f"rows of {word} {VECTOR_BYTES}-byte vectors", lambda case: is_whole(case) == is_whole(first)
 
 
-def _sizes(
-    name: str, size: Callable[[Case], int], failed: Sequence[Case], passed: Sequence[Case]
-) -> Iterator[Property]:
+def _sizes(name: str, size: Callable[[Case], int], failed: Sequence[Case], passed: Sequence[Case]) -> Iterator[Property]:
     """One number, or a range that ends where a case passes."""
     least, most = min(map(size, failed)), max(map(size, failed))
     smaller = [size(case) for case in passed if size(case) < least]

@@ -63,9 +63,7 @@ def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[
     def slowness(name: str) -> tuple[float, str]:
         return (versus(contest[name], roof).ratio if roof else latency_ns(contest[name])), name
 
-    extents = {
-        name: stats.Extent.of(heats[0]) for name, heats in contest.items() if len(heats) == 1 and any(heats[0].ns)
-    }
+    extents = {name: stats.Extent.of(heats[0]) for name, heats in contest.items() if len(heats) == 1 and any(heats[0].ns)}
 
     def verdict(name: str, head: str) -> str:
         """By the extremes of a pair of one heat where these decide: that keeps a case of a thousand entrants quick."""
@@ -83,9 +81,7 @@ def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[
             if verdicts[name] == "faster":
                 head, verdicts = name, {}
         verdicts |= {name: verdict(name, head) for name in rest if name != head and name not in verdicts}
-        level = {
-            name: "=" if verdicts[name] == "tied" else "?" for name in rest if verdicts.get(name, "slower") != "slower"
-        }
+        level = {name: "=" if verdicts[name] == "tied" else "?" for name in rest if verdicts.get(name, "slower") != "slower"}
         rank = len(placed) + 1
         placed[head] = rank, max(level.values(), key="?=".index, default="")
         placed.update((name, (rank, mark)) for name, mark in level.items())

@@ -26,9 +26,7 @@ SMALL = Regime("small rows", f"rows of up to {SMALL_ROW_BYTES // 1024} KiB")
 MEDIUM = Regime("medium rows", f"rows of up to {MEDIUM_ROW_BYTES // 1024} KiB")
 LARGE = Regime("large rows", f"rows of more than {MEDIUM_ROW_BYTES // 1024} KiB")
 MEMORY = Regime("memory-bound", f"fewer than {BALANCE:g} flops per byte")
-ARITHMETIC = Regime(
-    "arithmetic-bound", f"{BALANCE:g} flops per byte or more, where the tensor cores are the nearer limit"
-)
+ARITHMETIC = Regime("arithmetic-bound", f"{BALANCE:g} flops per byte or more, where the tensor cores are the nearer limit")
 REGIMES = (SMALL, MEDIUM, LARGE, FEW, MEMORY, ARITHMETIC)
 
 

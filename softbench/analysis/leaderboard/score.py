@@ -53,9 +53,7 @@ def _weighted(row: Standing, cases: Sequence[CaseBoard], baseline: str) -> Stand
 
 def _numbered(rows: Sequence[Standing]) -> list[Standing]:
     first: dict[float, int] = {}
-    for place, score in enumerate(
-        (row.score for row in rows if row.score is not None and not row.failed_hard), start=1
-    ):
+    for place, score in enumerate((row.score for row in rows if row.score is not None and not row.failed_hard), start=1):
         first.setdefault(score, place)
     return [replace(row, rank=None if row.score is None or row.failed_hard else first[row.score]) for row in rows]
 

@@ -33,9 +33,7 @@ def status_groups(board: Board) -> list[StatusGroup]:
     ordered = sorted(groups.items(), key=lambda item: item[1][0].status.is_refusal)
     passed = _passed(board)
     return [
-        StatusGroup(
-            word, first_line(records[0].reason), tuple(records), _only(records, passed) if at < EXPLAINED else ""
-        )
+        StatusGroup(word, first_line(records[0].reason), tuple(records), _only(records, passed) if at < EXPLAINED else "")
         for at, ((word, _), records) in enumerate(ordered)
     ]
 

@@ -121,18 +121,13 @@ def moves(before: Iterable[Entry], after: Iterable[Entry]) -> list[Move]:
 def plain(entries: Sequence[Entry]) -> dict[str, Any]:
     """The entries as data for JSON, each case once."""
     cases: dict[Case, int] = {}
-    rows = [
-        [cases.setdefault(entry.case, len(cases)), *(getattr(entry, name) for name in _STORED)] for entry in entries
-    ]
+    rows = [[cases.setdefault(entry.case, len(cases)), *(getattr(entry, name) for name in _STORED)] for entry in entries]
     return {"cases": [asdict(case) for case in cases], "entries": rows}
 
 
 def restored(data: Mapping[str, Any]) -> tuple[Entry, ...]:
     """The entries of such data. Raises KeyError, TypeError, ValueError or IndexError if it is none."""
-    cases = [
-        Case(**{**case, "shape": tuple(case["shape"]), "params": tuple(map(tuple, case["params"]))})
-        for case in data["cases"]
-    ]
+    cases = [Case(**{**case, "shape": tuple(case["shape"]), "params": tuple(map(tuple, case["params"]))}) for case in data["cases"]]
     ids = [case.id for case in cases]
     return tuple(Entry(*(cases[at], ids[at], *rest, tuple(ratios))) for at, *rest, ratios in data["entries"])
 

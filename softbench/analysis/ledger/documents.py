@@ -43,9 +43,7 @@ def index(machines: Sequence[Machine], claims: Claims, left_out: Sequence[str]) 
     sizes = ((len(kept), "run"), (len(machines), "machine"), (len(entries), "cell"))
     parts = lines(f"{', '.join(plural(*size) for size in sizes)}; times: {times}.")
     header = ("operator", "where", "implementation", "leads", "% of roof", "since", "run")
-    leads = [
-        table(f"Who leads: {m.title}", header, list(_kinds(m)), left=(0, 1, 2, 3, 5, 6), labels=3) for m in machines
-    ]
+    leads = [table(f"Who leads: {m.title}", header, list(_kinds(m)), left=(0, 1, 2, 3, 5, 6), labels=3) for m in machines]
     parts += list(itertools.chain(*leads)) or lines("Nobody leads: no time is sealed or reproduced.")
     rows = [
         (m.title, source, *(str(sum(row[:3:2] == [source, word] for row in own)) for word in _VERDICTS))
@@ -110,9 +108,7 @@ def told(rows: Sequence[Sequence[str]]) -> list[Part]:
     """What became of the claims of others on a machine: first those that its runs decide."""
     header = ("verdict", "statement", "here", "would hold", "source")
     decided = sorted(rows, key=lambda row: _VERDICTS.index(row[2]))
-    shown = [
-        (word, statement, here or "not measured", *rest, source) for source, statement, word, here, *rest in decided
-    ]
+    shown = [(word, statement, here or "not measured", *rest, source) for source, statement, word, here, *rest in decided]
     return table("Claims of others", header, shown, left=(0, 1, 2, 3, 4))
 
 
@@ -122,9 +118,7 @@ def case(machine: Machine, case_id: str) -> list[Part]:
     said = "Nobody leads: no sealed or reproduced time."
     if past:
         name, percent, belief, since, _, level = past[0]
-        said = (
-            f"{name} leads since {since} with {percent} % of roof, {belief}{'; level with it: ' * bool(level)}{level}."
-        )
+        said = f"{name} leads since {since} with {percent} % of roof, {belief}{'; level with it: ' * bool(level)}{level}."
     known = machine.leads.newest.get(case_id, {}).values()
     ordered = sorted(known, key=lambda item: (-item[1].percent, item[1].implementation))
     rows = [(short(own.implementation), *_cell(own), *_when(machine.runs[at])) for at, own in ordered]
@@ -186,9 +180,7 @@ def steps_of(machine: Machine, wanted: Callable[[Move, str], bool]) -> Iterator[
     """The steps of the cells that are wanted by cell and implementation, and what changed at each."""
     for found in machine.histories.values():
         cells = ((step, tuple(c for c in step.cells if wanted(c, step.implementation))) for step in found.steps)
-        yield from steps(
-            replace(found, steps=tuple(replace(step, cells=own) for step, own in cells if own)), named=True
-        )
+        yield from steps(replace(found, steps=tuple(replace(step, cells=own) for step, own in cells if own)), named=True)
 
 
 def _differences(versions: Mapping[str, Sequence[Kept]]) -> Iterator[Part]:

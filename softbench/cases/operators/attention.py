@@ -154,9 +154,7 @@ def _together(wanted: Tensor, queries: int, most: int) -> Iterator[tuple[list[in
 
 
 class _Heads:
-    def __init__(
-        self, case: Case, is_causal: bool, inputs: tuple[Tensor, ...], numbers: list[int], device: str
-    ) -> None:
+    def __init__(self, case: Case, is_causal: bool, inputs: tuple[Tensor, ...], numbers: list[int], device: str) -> None:
         import torch
 
         at = torch.tensor(numbers, device=inputs[0].device)

@@ -73,9 +73,7 @@ class Seen:
         """The text of a shapes.yaml; it needs a case to be read."""
         lines = ["profiles:", f"  {name}:", "    description: captured; weights count calls", "    groups:"]
         for case in self.cases:
-            words = (
-                f"operator: {case.operator}, dtype: {case.dtype}, out_dtype: {case.out_dtype}, layout: {case.layout}"
-            )
+            words = f"operator: {case.operator}, dtype: {case.dtype}, out_dtype: {case.out_dtype}, layout: {case.layout}"
             lines += [f"      # strides {self._odd[case]}, which no layout word names"] if case in self._odd else []
             lines.append(f"      - {{{words}, shapes: [{list(case.shape)}], weight: {case.weight}}}")
         return "\n".join([*lines, *(f"# not here: {text}, {count} x" for text, count in self.others.items()), ""])

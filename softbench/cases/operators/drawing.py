@@ -37,9 +37,7 @@ def recipe(x: Tensor, key: str, form: Form) -> None:
         values = _noise(start, part, salt, work).mul_(width[chosen]).add_(level[chosen])
         values.clamp_(limits.min, limits.max)
         which = mask[chosen]
-        values.masked_fill_(which == MASKS.index("-inf"), float("-inf")).masked_fill_(
-            which == MASKS.index("min"), limits.min
-        )
+        values.masked_fill_(which == MASKS.index("-inf"), float("-inf")).masked_fill_(which == MASKS.index("min"), limits.min)
         part.copy_(values)
 
 
@@ -75,8 +73,7 @@ def _laid_out(
     end = Piece(columns, 0.0)
     padded = [[*pieces, *[end] * (most - len(pieces))] for pieces in made]
     fields = [
-        [[getattr(piece, name) for piece in pieces] for pieces in padded]
-        for name in ("start", "level", "slope", "origin", "noise")
+        [[getattr(piece, name) for piece in pieces] for pieces in padded] for name in ("start", "level", "slope", "origin", "noise")
     ]
     fields.append([[MASKS.index(piece.mask) for piece in pieces] for pieces in padded])
     table = torch.tensor(fields, dtype=torch.float64).to(device)

@@ -50,9 +50,7 @@ def read(path: Path) -> FileOperator | None:
     reference, decorator = found[0]
     reader = _Reader(path, reference, tree)
     if reference.name in (*names, BASELINE):
-        raise reader.error(
-            reference, f"the name {reference.name!r} has another meaning in this file; rename the operator"
-        )
+        raise reader.error(reference, f"the name {reference.name!r} has another meaning in this file; rename the operator")
     return reader.read(decorator, text)
 
 
@@ -66,15 +64,11 @@ class _Reader(Reader):
         self.check_place(self.tree, [self.function], "a reference")
         name = self.function.name
         if name[0] == "_" or len(name) > LONGEST or not name.isascii():
-            raise self.error(
-                self.function, f"an operator's name begins with a letter and has at most {LONGEST} characters"
-            )
+            raise self.error(self.function, f"an operator's name begins with a letter and has at most {LONGEST} characters")
         nodes = self.keywords(decorator, "operator", KEYWORDS)
         for key in KEYWORDS[:2]:
             if key not in nodes:
-                raise self.error(
-                    decorator, f"the keyword {key!r} is missing; name its streams, such as {key}={{'x': 'case'}}"
-                )
+                raise self.error(decorator, f"the keyword {key!r} is missing; name its streams, such as {key}={{'x': 'case'}}")
         params = self.params(nodes)
         whole = [parameter.name for parameter in params if parameter.is_whole]
         reads = self.streams(nodes["reads"], whole, is_written=False)
@@ -132,9 +126,7 @@ class _Reader(Reader):
             taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted
             if function and taken != wanted:
                 text = f"{function.name} takes {', '.join(taken) or 'nothing'} by keyword, and params has"
-                raise self.error(
-                    node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)"
-                )
+                raise self.error(node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)")
             used |= self.used(function) if function else set()
         if unused := [name for name in wanted if name not in used]:
             raise self.error(node, f"the parameter {unused[0]!r} is never used; use it, or take it out of params")
@@ -155,22 +147,16 @@ class _Reader(Reader):
             raise self.error(node, f"{text}; give both the same names in the same order")
         first = reads[0]
         if first != Stream(first.name):
-            raise self.error(
-                node, f"the first stream, {first.name!r}, is drawn by the case; describe it as 'case' only"
-            )
+            raise self.error(node, f"the first stream, {first.name!r}, is drawn by the case; describe it as 'case' only")
         if unused := [name for name in names if name not in self.used(self.function)]:
-            raise self.error(
-                node, f"the stream {unused[0]!r} is never used by the reference; use it, or take it out of reads"
-            )
+            raise self.error(node, f"the stream {unused[0]!r} is never used by the reference; use it, or take it out of reads")
 
     def check_indices(self, node: ast.expr, reads: Sequence[Stream], writes: Sequence[Stream]) -> None:
         """Indices name columns of an input that has columns."""
         known = [stream.name for stream in reads if stream.shape == "case"]
         for stream in writes:
             if stream.indexes and stream.indexes not in known:
-                text = (
-                    f"stream {stream.name!r} indexes {stream.indexes!r}, and no input of the case's size has that name"
-                )
+                text = f"stream {stream.name!r} indexes {stream.indexes!r}, and no input of the case's size has that name"
                 raise self.error(node, f"{text}; {choose_from(stream.indexes, known)}")
 
     def bound(self, decorator: ast.expr, node: ast.expr | None, writes: Sequence[Stream]) -> str:
@@ -192,9 +178,7 @@ class _Reader(Reader):
         if not isinstance(value, str) or value not in bounds.BOUNDS:
             raise self.error(node, f"{value!r} is no error bound; {choose_from(str(value), bounds.BOUNDS)}")
         if value == "elementwise" and (rows := next((s for s in writes if s.shape != "case" and not s.is_whole), None)):
-            raise self.error(
-                node, f"the bound 'elementwise' has no meaning for {rows.name!r}, one element per row; choose another"
-            )
+            raise self.error(node, f"the bound 'elementwise' has no meaning for {rows.name!r}, one element per row; choose another")
         return str(value)
 
     def check_baseline(self, count: int) -> None:

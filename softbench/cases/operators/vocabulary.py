@@ -104,9 +104,7 @@ def check_case(case: Case) -> None:
             raise ValueError(f"{case.operator} has no keys, so no layout {case.layout!r}; take keys-{keys} out of it")
         return
     if len(case.shape) != 4:
-        raise ValueError(
-            f"{case.operator} needs a shape [batch, heads, queries, head dimension], not {list(case.shape)}"
-        )
+        raise ValueError(f"{case.operator} needs a shape [batch, heads, queries, head dimension], not {list(case.shape)}")
     if case.dtype not in ("float16", "bfloat16") or case.out_dtype != case.dtype:
         words = case.dtype if case.out_dtype == case.dtype else f"{case.dtype} to {case.out_dtype}"
         raise ValueError(f"{case.operator} is float16 or bfloat16, in and out, not {words}")

@@ -136,9 +136,7 @@ class Queue:
         try:
             _write(self.folder(job) / "job.json", job)
         except OSError as error:
-            print(
-                f"softbench serve: job {job.id}: {error.strerror}; its state is not kept", file=sys.stderr, flush=True
-            )
+            print(f"softbench serve: job {job.id}: {error.strerror}; its state is not kept", file=sys.stderr, flush=True)
         return job
 
     def _load(self, path: Path) -> None:

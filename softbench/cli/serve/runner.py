@@ -238,8 +238,6 @@ async def events(queue: Queue, number: str, every_s: float = 0.2) -> AsyncIterat
             if new:
                 continue
         if not is_open:
-            yield (
-                json.dumps({"event": "job", "at": job.ended, "state": job.state, "reason": job.reason}).encode() + b"\n"
-            )
+            yield (json.dumps({"event": "job", "at": job.ended, "state": job.state, "reason": job.reason}).encode() + b"\n")
             return
         await asyncio.sleep(every_s)

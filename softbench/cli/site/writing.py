@@ -87,9 +87,7 @@ class Shelf:
             yield
         except OSError as error:
             shutil.rmtree(self._own / _NEW, ignore_errors=True)
-            raise InputError(
-                f"{shown(self.folder)}: cannot be written ({error.strerror}); what was there is as it was"
-            ) from None
+            raise InputError(f"{shown(self.folder)}: cannot be written ({error.strerror}); what was there is as it was") from None
 
 
 def _is(path: Path, data: bytes) -> bool:

@@ -25,9 +25,7 @@ class Finding(NamedTuple):
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
-    known = (
-        [found for found in _examined(Path(options.known)) if isinstance(found, Submission)] if options.known else []
-    )
+    known = [found for found in _examined(Path(options.known)) if isinstance(found, Submission)] if options.known else []
     findings = sorted(review(known, _examined(Path(options.folder))))
     is_bad = any(finding.verdict not in TAKEN for finding in findings)
     dataset = Dataset("submissions", Finding._fields, tuple(findings))
@@ -55,9 +53,7 @@ def review(known: Iterable[Submission], examined: Iterable[Submission | Finding]
         first = next((owners[sample] for sample in own.samples if owners.get(sample, own.run_id) != own.run_id), "")
         if (earlier := before.get(own.run_id)) is not None:
             is_same = earlier.digest == own.digest
-            yield Finding(
-                own.run_id, *(("known", "") if is_same else ("doubled", "another record of this id is known"))
-            )
+            yield Finding(own.run_id, *(("known", "") if is_same else ("doubled", "another record of this id is known")))
         elif first:
             yield Finding(own.run_id, "doubled", f"has the same samples as {first}")
         elif own.clock != (clock := clocks.most_common(1)[0][0]):

@@ -72,7 +72,5 @@ def _timed(found: Any, **changes: Any) -> Any:
 
 def _nothing(name: str, parameters: Any) -> str:
     """PTX of a kernel that takes these parameters, each an offset and bytes, and does nothing."""
-    taken = (
-        f".param .align {min(16, at & -at or 16)} .b8 p{number}[{size}]" for number, (at, size) in enumerate(parameters)
-    )
+    taken = (f".param .align {min(16, at & -at or 16)} .b8 p{number}[{size}]" for number, (at, size) in enumerate(parameters))
     return f".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry {name}({', '.join(taken)}) {{ ret; }}\n"

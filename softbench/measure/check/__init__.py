@@ -68,9 +68,7 @@ def compare(
     return Verdict(False, fault.reason) if fault else RIGHT
 
 
-def check(
-    case: Case, launch: Callable[..., Any], device: str, seed: int = 0, *, run: Callable[..., Launched] = watch
-) -> Verdict:
+def check(case: Case, launch: Callable[..., Any], device: str, seed: int = 0, *, run: Callable[..., Launched] = watch) -> Verdict:
     """Run a launch several times in the same buffers with different values, and judge all that it did.
 
     Every output must be right, the first must survive the second launch, and no byte of the inputs' storage may change. If the
@@ -109,9 +107,7 @@ def check(
     return Verdict(False, reason) if reason else Verdict(True, accuracy=errors.found())
 
 
-def _unmoved(
-    case: Case, inputs: tuple[Tensor, ...], second: Launched, once: Callable[..., Launched], witness: Witness
-) -> str:
+def _unmoved(case: Case, inputs: tuple[Tensor, ...], second: Launched, once: Callable[..., Launched], witness: Witness) -> str:
     """What is wrong if a launch does not follow a change of one element; "" if nothing is.
 
     This exposes what was computed before the launch, or cached by anything but the whole input.

@@ -58,9 +58,7 @@ def elsewhere(case: Case, inputs: Sequence[Tensors], calls: Sequence[Any]) -> st
         for at, returned in enumerate(calls):
             outputs = as_tuple(returned)
             if number < len(outputs) and not _is(outputs[number], inputs[at % len(inputs)][place]):
-                what = (
-                    f"not in the memory of input {place}, which it must overwrite; write there, and return that tensor"
-                )
+                what = f"not in the memory of input {place}, which it must overwrite; write there, and return that tensor"
                 return f"output {number}: {what}" if len(outputs) > 1 else what
     return ""
 

@@ -56,9 +56,7 @@ def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: 
         if len(heat.entrants) > 1 and _fits_alone(entrant, plan, ask, rng):
             groups.append([*(e for e in always if e is not entrant), entrant])
         elif entrant.is_open:
-            entrant.settle(
-                Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card"
-            )
+            entrant.settle(Status.OUT_OF_MEMORY, f"{plan.launches} captured launches do not fit, even alone on the card")
     return groups
 
 

@@ -86,9 +86,7 @@ def _joined(so_far: Record | None, more: Record, first: Record | None) -> Record
     """The roof or the reference, which has samples of every heat."""
     if so_far is None or so_far.status is not Status.PASSED:
         return replace(more, role=first.role if first else more.role)
-    return replace(
-        so_far, samples=so_far.samples + more.samples, telemetry=so_far.telemetry + more.telemetry, notes=so_far.notes
-    )
+    return replace(so_far, samples=so_far.samples + more.samples, telemetry=so_far.telemetry + more.telemetry, notes=so_far.notes)
 
 
 def _noted(record: Record) -> Record:

@@ -14,9 +14,7 @@ MODE = "compile"
 
 def read(case: Case, players: Sequence[Entrant], pool: WorkerPool, ask: Ask) -> None:
     """Add the kernels of players that yield cubins, built in parallel, or a note that says why there are none."""
-    twins = {
-        Entrant(e.variant, e.role, e.slot, mode=MODE): e for e in players if e.variant.has_cubins and not e.kernels
-    }
+    twins = {Entrant(e.variant, e.role, e.slot, mode=MODE): e for e in players if e.variant.has_cubins and not e.kernels}
     pool.assign(list(twins))
     assigned = [twin for twin in twins if twin.is_open]
     for twin, answer in ask({twin: twin.request(MODE, case=case) for twin in assigned}).items():

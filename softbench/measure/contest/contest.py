@@ -128,8 +128,7 @@ class Contest:
             self.pool.close()
         selection = self.rules.selection
         records = [
-            e.record(case, *ideal, texts.repeat_command(selection, case.id, e.variant.implementation))
-            for e in _recorded(entrants)
+            e.record(case, *ideal, texts.repeat_command(selection, case.id, e.variant.implementation)) for e in _recorded(entrants)
         ]
         return apart.Outcome(records, ended)
 

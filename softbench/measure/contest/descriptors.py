@@ -26,6 +26,4 @@ def make_room(workers: int) -> None:
             f"{workers} processes need about {needed} open files here, and the limit is {hard}: raise it (ulimit -n {needed}), "
             "or choose fewer implementations with -k"
         )
-    resource.setrlimit(
-        resource.RLIMIT_NOFILE, (max(needed, 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)), hard)
-    )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(needed, 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)), hard))

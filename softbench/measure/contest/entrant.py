@@ -107,9 +107,7 @@ class Entrant:
     def leave(self, heat: int) -> None:
         """Keep nothing of a heat that will be measured again."""
         self.samples = [samples for samples in self.samples if samples.heat != heat]
-        self.notes.append(
-            f"heat {heat}: measured again in smaller heats, as the roof or the reference ran out of memory"
-        )
+        self.notes.append(f"heat {heat}: measured again in smaller heats, as the roof or the reference ran out of memory")
 
     def take(self, answer: Answer) -> bool:
         """Whether the answer is good; if not, the cell is closed with its status and reason."""

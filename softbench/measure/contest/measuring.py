@@ -61,9 +61,7 @@ class Measuring:
         self.rng = random.Random(f"{rules.seed}/{self.case.id}")
         seed = self.rng.getrandbits(40)
         memory = 0 if self.card is None else self.card.memory_bytes
-        self._preparation = Preparation(
-            self.case, self.pool, rules.timeout_s, seed, self.view.tell, self._graph_plan, memory
-        )
+        self._preparation = Preparation(self.case, self.pool, rules.timeout_s, seed, self.view.tell, self._graph_plan, memory)
         self._ask = Asker(self.pool, min(rules.timeout_s, max(30.0, rules.timeout_s / 4)))
         self._ask_patiently = Asker(self.pool, rules.timeout_s)
 

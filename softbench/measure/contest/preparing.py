@@ -161,9 +161,7 @@ class Preparation:
             entrant.worker.end()
             self._pool.assign([entrant])
         if entrant.worker is None or not entrant.worker.is_alive:
-            return Answer(
-                False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True
-            )
+            return Answer(False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True)
         return ask(entrant.worker, self._request(entrant), self._timeout_s)
 
     def _without_gpu(self, entrant: Entrant) -> None:

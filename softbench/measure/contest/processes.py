@@ -47,9 +47,7 @@ class ForkserverError(RuntimeError):
 class Forkserver:
     """The process that forks workers, and ends them when this process ends; see `softbench.measure.worker.forkserver`."""
 
-    def __init__(
-        self, preload: list[str], environment: Mapping[str, str], later: Sequence[str] = (), python: str = ""
-    ) -> None:
+    def __init__(self, preload: list[str], environment: Mapping[str, str], later: Sequence[str] = (), python: str = "") -> None:
         ours, theirs = socket.socketpair()
         argument = {"control_fd": theirs.fileno(), "preload": preload, "later": list(later)}
         command, variables = program(_BOOT, argument, python)

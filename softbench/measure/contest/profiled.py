@@ -19,17 +19,12 @@ def measure(
     case: Case, players: Sequence[Entrant], plan: Plan, l2_bytes: int, pool: WorkerPool, ask: Ask, rng: random.Random
 ) -> None:
     """Add samples of the device clock to players, one after the other, or a note that says why there are none."""
-    twins = {
-        Entrant(e.variant, e.role, e.slot, CLOCK, tier=e.tier, handed_over=e.handed_over, digest=e.digest): e
-        for e in players
-    }
+    twins = {Entrant(e.variant, e.role, e.slot, CLOCK, tier=e.tier, handed_over=e.handed_over, digest=e.digest): e for e in players}
     pool.assign(list(twins))
     seed = rng.getrandbits(40)
     assigned = [twin for twin in twins if twin.is_open]
     requests = {
-        t: t.request(
-            "take" if t.tier == SEALED else "prepare", case=case, seed=seed, is_checked=True, **t.sealed_file()
-        )
+        t: t.request("take" if t.tier == SEALED else "prepare", case=case, seed=seed, is_checked=True, **t.sealed_file())
         for t in assigned
     }
     for twin, answer in ask(requests).items():

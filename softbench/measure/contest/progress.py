@@ -69,9 +69,7 @@ class CaseView:
         behind = {e for e in times if e.role != "roof"} - contenders(right).keys()
         seen = [e for e in self._entrants if e.is_best and (e.role != "roof" or e in times)]
         seen.sort(key=lambda e: (e not in times, e in behind, times.get(e, (0.0, None))[0], not e.is_open))
-        states = [
-            OPEN if e in right and e in behind and e.role == "entrant" else self._state(e, e in times) for e in seen
-        ]
+        states = [OPEN if e in right and e in behind and e.role == "entrant" else self._state(e, e in times) for e in seen]
         return [Player(e.variant.id, e.role, s, *times.get(e, (None, None))) for e, s in zip(seen, states, strict=True)]
 
     def _times(self) -> dict[Entrant, tuple[float, float | None]]:

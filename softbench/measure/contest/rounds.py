@@ -147,9 +147,7 @@ class Heat:
         requests = {e: e.request("place", plan=asdict(e.plan(self.plan)), seed=seeds[e]) for e in active}
         waves = [active[first : first + self.at_once] for first in range(0, len(active), self.at_once)]
         stay = []
-        for entrant, answer in itertools.chain.from_iterable(
-            self.ask({e: requests[e] for e in w}).items() for w in waves
-        ):
+        for entrant, answer in itertools.chain.from_iterable(self.ask({e: requests[e] for e in w}).items() for w in waves):
             if answer.ok:
                 stay.append(entrant)
             elif answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
@@ -283,9 +281,7 @@ class Heat:
             return []
         leader = min(speeds, key=lambda e: speeds[e])
         open_ones = [
-            e
-            for e in speeds
-            if e is not leader and stats.compare(self.samples_of(e), self.samples_of(leader)).verdict == "unknown"
+            e for e in speeds if e is not leader and stats.compare(self.samples_of(e), self.samples_of(leader)).verdict == "unknown"
         ]
         return [leader, *open_ones] if open_ones else []
 

@@ -163,12 +163,8 @@ def read_counters(tables: Sequence[Table], calls: int, launched: int | None = No
         raise TrafficError(f"its copies and fills move {unseen} bytes per call, which ncu does not count")
     hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}
     counts = {name: round(sum(sums[metric] for metric in metrics) / calls) for name, metrics in _COUNTS.items()}
-    busy = sum(_value(row, units, _WARPS) * _value(row, units, _BYTES[2]) for row in kernels) / max(
-        1.0, sums[_BYTES[2]]
-    )
-    return Traffic(
-        round(read), round(written), round(duration), hits["l1"], hits["l2"], **counts, warps_percent=round(busy, 1)
-    )
+    busy = sum(_value(row, units, _WARPS) * _value(row, units, _BYTES[2]) for row in kernels) / max(1.0, sums[_BYTES[2]])
+    return Traffic(round(read), round(written), round(duration), hits["l1"], hits["l2"], **counts, warps_percent=round(busy, 1))
 
 
 def _names(kernels: Sequence[Mapping[str, str]]) -> Counter[str]:

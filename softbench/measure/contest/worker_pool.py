@@ -79,9 +79,7 @@ class WorkerPool:
         """Give every open entrant a living worker; missing ones are started in parallel."""
         if not all(forkserver.is_alive for forkserver in self._forkservers.values()):
             self.close()  # its workers died with it, which is no entrant's fault
-        missing = {
-            key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive
-        }
+        missing = {key for e in entrants if (key := self._key(e)) not in self._workers or not self._workers[key].is_alive}
         descriptors.make_room(len(missing))
         fresh: dict[Worker, Key] = {}
         for entrant in entrants:

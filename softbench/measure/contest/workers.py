@@ -174,9 +174,7 @@ def _read(question: _Question, message: Message) -> Answer:
             raise ValueError("neither good nor bad")
         failure = answers.read_failure(message)
     except ValueError as error:
-        return _nonsense(
-            question.worker, f"answered nonsense to {question.operation!r}: {answers.cut(str(error), 100)}"
-        )
+        return _nonsense(question.worker, f"answered nonsense to {question.operation!r}: {answers.cut(str(error), 100)}")
     return Answer(False, {}, failure.status, failure.reason, failure.fatal, seconds, failure.traceback)
 
 

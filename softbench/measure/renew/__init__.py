@@ -73,9 +73,7 @@ class Renewal:
             self._kernels.move_rows[grid](table, seed, *matrix, STEP=STEP, ELEMENT=element, BLOCK=_ROWS_BLOCK)
         for table, matrix, element in self._swapped:
             grid = (triton.cdiv(matrix[0], _ROWS_BLOCK), table.numel())
-            self._kernels.swap_rows[grid](
-                table, self._random.getrandbits(31), *matrix, ELEMENT=element, BLOCK=_ROWS_BLOCK
-            )
+            self._kernels.swap_rows[grid](table, self._random.getrandbits(31), *matrix, ELEMENT=element, BLOCK=_ROWS_BLOCK)
         for table, words, word in self._poisoned:
             grid = (triton.cdiv(words, _FILL_BLOCK), table.numel())
             self._kernels.poison[grid](table, words, WORD=word, BLOCK=_FILL_BLOCK)

@@ -115,16 +115,12 @@ def launcher(name: str, case: Case, threads: int, hint: str) -> Callable[..., An
     options = compile_options(threads)
 
     def launch(*inputs: Any) -> Any:
-        written = [
-            inputs[over[n]] if n in over else torch.empty_like(inputs[0], dtype=dtype) for n, dtype in enumerate(dtypes)
-        ]
+        written = [inputs[over[n]] if n in over else torch.empty_like(inputs[0], dtype=dtype) for n, dtype in enumerate(dtypes)]
         kept = (programs, constants["COPIES"])
         sinks = [torch.empty(kept, dtype=torch.int64, device=inputs[0].device)] if streams.alone else []
         found = (*written, *sinks)
         if programs:
-            together, alone = (
-                tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone)
-            )
+            together, alone = (tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone))
             _kernels.move_words[(programs,)](
                 tuple(lying(y, scale) for y in written),
                 together,

@@ -66,9 +66,7 @@ def roofline(case: Case, side: int) -> Callable[..., Any]:
     if not is_arithmetic(case):
         return moved(case, *MOVES[SIDES.index(side)])
     side = fitting(case, side)
-    a, b = factors(
-        height(case, side), side, getattr(torch, case.dtype), torch.device("cuda", torch.cuda.current_device())
-    )
+    a, b = factors(height(case, side), side, getattr(torch, case.dtype), torch.device("cuda", torch.cuda.current_device()))
     return lambda *inputs: torch.mm(a, b)
 
 

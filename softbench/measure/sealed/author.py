@@ -57,9 +57,7 @@ class Author:
         with self._arena.using(held.pools[0]):
             return make()
 
-    def hand_over(
-        self, slot: int, launch: Launch, operator: Operator, case: Case, plan: Plan | None, seed: int
-    ) -> Path:
+    def hand_over(self, slot: int, launch: Launch, operator: Operator, case: Case, plan: Plan | None, seed: int) -> Path:
         """Capture launches of a slot, and write the file. Raises Unsealable, and what the launch raises."""
         if self.refusal:
             raise Unsealable(self.refusal)

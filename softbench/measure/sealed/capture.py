@@ -71,9 +71,7 @@ class Capture:
         """One unit: a captured graph, the sets of inputs it reads, what each launch returned. Raises Unsealable."""
         returned = [tuple(map(_output, as_tuple(output))) for output in outputs]
         nodes, edges = self._graph(graph)
-        self._units.append(
-            Unit(nodes, edges, tuple(tuple(map(_storage, call)) for call in inputs), tuple(returned), ())
-        )
+        self._units.append(Unit(nodes, edges, tuple(tuple(map(_storage, call)) for call in inputs), tuple(returned), ()))
 
     def write(
         self,
@@ -219,14 +217,10 @@ class Capture:
         return self._attributes[key]
 
 
-def _slack(
-    unit: Unit, used: Sequence[tuple[int, int]], allocated: Sequence[tuple[int, int]]
-) -> tuple[tuple[int, int], ...]:
+def _slack(unit: Unit, used: Sequence[tuple[int, int]], allocated: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """What lies between the ends of outputs and of their blocks, and was never part of an allocation."""
     block, held = dict(used), list(allocated)
-    ends = {
-        (y.address + y.size, y.address + block[y.address]) for call in unit.outputs for y in call if y.address in block
-    }
+    ends = {(y.address + y.size, y.address + block[y.address]) for call in unit.outputs for y in call if y.address in block}
     return tuple(part for end, last in sorted(ends) for part in without((end, last - end), held))
 
 
@@ -288,6 +282,4 @@ def _output(y: Any) -> Output:
         raise Unsealable("it returns something else than plain tensors on the GPU")
     storage, dtype = y.untyped_storage(), str(y.dtype).removeprefix("torch.")
     size = int(storage.nbytes()) if y.numel() else 0
-    return Output(
-        int(storage.data_ptr()) if size else 0, size, int(y.storage_offset()), tuple(y.shape), tuple(y.stride()), dtype
-    )
+    return Output(int(storage.data_ptr()) if size else 0, size, int(y.storage_offset()), tuple(y.shape), tuple(y.stride()), dtype)

@@ -227,9 +227,7 @@ def _check_graph(unit: Unit, found: HandOver, size: int) -> None:
             is_known = 0 <= node.function < len(found.functions) and 0 <= node.attributes < len(found.attributes)
             _require(is_known, "a node of no kernel")
             _require(node.raw.size == found.functions[node.function].parameter_bytes, "parameters of another kernel")
-            _require(
-                min(*node.grid, *node.block) > 0 and max(node.grid) < _MOST_BLOCKS, f"a grid of {node.grid} blocks"
-            )
+            _require(min(*node.grid, *node.block) > 0 and max(node.grid) < _MOST_BLOCKS, f"a grid of {node.grid} blocks")
             _require(max(node.block) <= _MOST_THREADS, f"blocks of {node.block} threads")
             _require(0 <= node.shared < _MOST_SHARED, f"{node.shared} bytes of shared memory")
     for first, second, _ in unit.edges:
@@ -264,9 +262,7 @@ def other_work(found: HandOver) -> str:
 def _work(unit: Unit) -> Counter[tuple[object, ...]]:
     """How often a unit launches each kernel with each grid, and how many copies and fills it does."""
     return Counter(
-        (node.kind, node.function, node.grid, node.block, node.shared, node.attributes)
-        for node in unit.nodes
-        if node.kind != EMPTY
+        (node.kind, node.function, node.grid, node.block, node.shared, node.attributes) for node in unit.nodes if node.kind != EMPTY
     )
 
 

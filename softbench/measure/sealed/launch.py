@@ -45,9 +45,7 @@ class SealedLaunch:
             raise BadHandOver("one static buffer: two launches returned the same memory")
         slack = tuple({part for unit in found[:2] for part in unit.slack})
         self._checks = [SealedUnit(unit, package, memory, self._rebuilt, like, slack, self._over) for unit in found[:2]]
-        self._timed = [
-            SealedUnit(unit, package, memory, self._rebuilt, like, unit.slack, self._over) for unit in found[2:]
-        ]
+        self._timed = [SealedUnit(unit, package, memory, self._rebuilt, like, unit.slack, self._over) for unit in found[2:]]
         self._calls = 0
         self.kernels = self._rebuilt.resources
 

@@ -114,9 +114,7 @@ class Rebuilt:
             buffers.append(ctypes.create_string_buffer(raw[at : at + size], size))
             at += size
         pointers = (c_void_p * max(1, len(buffers)))(*map(ctypes.addressof, buffers))
-        params = KernelParams(
-            self._functions[node.function].value, node.grid, node.block, node.shared, ctypes.addressof(pointers)
-        )
+        params = KernelParams(self._functions[node.function].value, node.grid, node.block, node.shared, ctypes.addressof(pointers))
         cuda = driver.driver()
         whole = KernelNodeParams(kind=KERNEL, kernel=params)
         cuda.cuGraphAddNode_v2(ctypes.byref(handle), graph, *behind, ctypes.byref(whole))

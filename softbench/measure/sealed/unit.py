@@ -45,9 +45,7 @@ class SealedUnit:
         self.outputs: list[Any] = []
         """What each launch returned: tensors, in a tuple if there are several."""
         rest = [part for piece in self.pieces for part in without(piece, [*self._buffers, *slack])]
-        self._rest = sorted((part for part in rest if part[1] >= ALLOCATION_BYTES), key=lambda part: -part[1])[
-            :MOST_RESTORED
-        ]
+        self._rest = sorted((part for part in rest if part[1] >= ALLOCATION_BYTES), key=lambda part: -part[1])[:MOST_RESTORED]
         self.is_mapped = False
 
     @property
@@ -153,10 +151,7 @@ class SealedUnit:
 def own_outputs(unit: Unit, over: Container[int]) -> list[list[tuple[int, int]]]:
     """The storages of each call's outputs, but for inputs that are outputs whose numbers are in `over`."""
     inputs = {address for call in unit.inputs for address in call}
-    return [
-        [(y.address, y.size) for n, y in enumerate(call) if not (n in over and y.address in inputs)]
-        for call in unit.outputs
-    ]
+    return [[(y.address, y.size) for n, y in enumerate(call) if not (n in over and y.address in inputs)] for call in unit.outputs]
 
 
 def _replay(graph: c_void_p | None) -> None:

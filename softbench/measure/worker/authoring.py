@@ -37,9 +37,7 @@ class AuthorHandler(RequestHandler):
         launch = self._author.build(number, lambda: self.build(request))
         self.slots[number] = Slot(launch)
         try:
-            path = self._author.hand_over(
-                number, launch, self.operator, self.case, Plan(**plan) if plan else None, request["seed"]
-            )
+            path = self._author.hand_over(number, launch, self.operator, self.case, Plan(**plan) if plan else None, request["seed"])
         except (Unsealable, DriverError) as error:
             if faults.is_out_of_memory(error):
                 raise  # it is asked again when the others have given back theirs

@@ -166,9 +166,7 @@ class RequestHandler:
     def do_calibrate(self, request: Message) -> Message:
         """Check each clock against kernels of known duration; the device clock last, and only if requested."""
         self.phase = "calibration"
-        found = clock_readings.calibrate(
-            self.clock, self.device_clock if request["device"] else None, request["l2_bytes"]
-        )
+        found = clock_readings.calibrate(self.clock, self.device_clock if request["device"] else None, request["l2_bytes"])
         return {"calibrations": [asdict(calibration) for calibration in found]}
 
     def do_release(self, request: Message) -> Message:

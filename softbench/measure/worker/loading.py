@@ -137,9 +137,7 @@ class _Finder:
                 held = self.family.files.get(file.relative_to(self.family.folder).as_posix())
                 if held is not None:
                     loader = _Held(fullname, str(file), held)
-                    return importlib.util.spec_from_file_location(
-                        fullname, file, loader=loader, submodule_search_locations=own
-                    )
+                    return importlib.util.spec_from_file_location(fullname, file, loader=loader, submodule_search_locations=own)
                 if file.is_file():
                     raise SourcesChanged(f"{self.family.folder.name}/{file.name} has come since")
         return None

@@ -12,9 +12,7 @@ from softbench.texts import printable
 
 _OPTIONS = ("--tool=memcheck", "--report-api-errors=no", "--padding=4096", "--show-backtrace=no", "--print-limit=1")
 _LINE = re.compile(r"^========= ?(.*)$", re.M)
-_NO_FINDING = re.compile(
-    r"COMPUTE-SANITIZER|ERROR SUMMARY|LEAK SUMMARY|Target application|Error: |Warning: |No attachable|$"
-)
+_NO_FINDING = re.compile(r"COMPUTE-SANITIZER|ERROR SUMMARY|LEAK SUMMARY|Target application|Error: |Warning: |No attachable|$")
 _MOST_LINES, _MOST_WIDTH = 8, 200
 
 

@@ -171,9 +171,7 @@ def storable(record: Record) -> Record:
     except StoreError as error:
         why = str(error).partition(" (")[2].removesuffix(")") or str(error)
         reason = f"its record cannot be kept: {why}"
-    empty = replace(
-        record, samples=(), kernels=(), telemetry=(), traffic=None, accuracy=None, notes=(), calibrations=()
-    )
+    empty = replace(record, samples=(), kernels=(), telemetry=(), traffic=None, accuracy=None, notes=(), calibrations=())
     return _read_back(replace(empty, status=Status.RUNTIME_ERROR, reason=reason))
 
 
@@ -206,9 +204,7 @@ def _record_data(record: Record) -> dict[str, Any]:
 def _variant_data(variant: Variant) -> dict[str, Any]:
     """The variant without its requirements; the path is relative to its folder of implementations."""
     data = asdict(variant) | {"path": f"{variant.family}/{Path(variant.path).name}"}
-    return {
-        key: data[key] for key in ("implementation", "operator", "family", "path", "source_hash", "params", "summary")
-    }
+    return {key: data[key] for key in ("implementation", "operator", "family", "path", "source_hash", "params", "summary")}
 
 
 def _record(data: dict[str, Any]) -> Record:

@@ -73,10 +73,7 @@ def _table(part: Table, link: Link, label: str) -> Markup:
     sides = [_side(part, index) for index in range(len(part.header))]
     sides[0] = ROW
     columns = [*zip(part.header, sides, strict=True)]
-    rows = [
-        [_cell(text, link(head, text), side) for (head, side), text in zip(columns, row, strict=True)]
-        for row in part.rows
-    ]
+    rows = [[_cell(text, link(head, text), side) for (head, side), text in zip(columns, row, strict=True)] for row in part.rows]
     element = table(part.header, rows, left=(0, *part.left), label=label)
     if part.folded:
         return tag("details", tag("summary", part.title), element, class_="print-open")

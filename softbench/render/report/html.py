@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from softbench.analysis.leaderboard.formatting import NAME_LIMIT, short
 
-_UNSHOWABLE = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
+_UNSHOWABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 """Terminal controls, direction marks, lone surrogates, and what HTML forbids."""
 
 _ESCAPED = re.compile("[&<>\"'\0-\x08\x0b-\x1f\x7f]")
@@ -44,9 +42,7 @@ def tag(name: str, *content: object, **attributes: object) -> Markup:
 
     Underscores in the name of an attribute become hyphens; one at the end is dropped.
     """
-    pairs = (
-        f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None
-    )
+    pairs = (f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None)
     return Markup(f"<{name}{''.join(pairs)}>{join(content)}</{name}>")
 
 
@@ -86,9 +82,7 @@ def table(
 
 def frame(content: Markup, label: str = "") -> Markup:
     """A frame that scrolls sideways, also by keyboard."""
-    return tag(
-        "div", content, class_="frame", tabindex="0", role="region", aria_label=f"{label}, scrolls" if label else None
-    )
+    return tag("div", content, class_="frame", tabindex="0", role="region", aria_label=f"{label}, scrolls" if label else None)
 
 
 def row_head(*content: object, **attributes: object) -> Markup:

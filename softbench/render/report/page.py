@@ -43,9 +43,7 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
 """The id of a panel -> its word in the toolbar, and the function that makes it; in reading order."""
 
 
-def page(
-    board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = (), passports: Sequence[Passport] = ()
-) -> str:
+def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = (), passports: Sequence[Passport] = ()) -> str:
     """The page of a board; notes and passports are those of its runs, if there are several."""
     contents = gather(board, published, passports)
     panels = {key: content for key, (_, make) in PANELS.items() if (content := make(contents))}
@@ -79,9 +77,7 @@ def html_document(name: str, body: Markup) -> str:
         tag("style", embed.style()),
         tag("script", Markup("document.documentElement.classList.add('scripted');")),
     ]
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{join(head, chr(10))}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
-    )
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{join(head, chr(10))}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
 def gather(board: Board, published: Sequence[ClaimFile], passports: Sequence[Passport] = ()) -> Contents:

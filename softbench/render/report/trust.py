@@ -62,9 +62,7 @@ def _sealed(board: Board) -> Check | None:
         return None
     count = sum(record.tier == SEALED for record in known)
     if count == len(timed):
-        return Check(
-            True, "all timed cells sealed: a process that never ran their authors' code checked and timed them"
-        )
+        return Check(True, "all timed cells sealed: a process that never ran their authors' code checked and timed them")
     ranked = {case.case.id for case, cell in timed if cell.rank and cell.record.tier != SEALED}
     what = f"open ones rank in {plural(len(ranked), 'case')}" if ranked else "the open ones have no rank"
     why = some(list(dict.fromkeys(record.open_because for record in known if record.open_because)))
@@ -95,17 +93,12 @@ def _calibrated(board: Board) -> Check | None:
 def _busy(board: Board) -> Check | None:
     """For a CPU: in how many cases other processes used much of it, and how much at most."""
     timed = board.timed
-    used = [
-        {note for cell in case.participants for note in cell.record.notes if note.startswith(notes.CPU_BUSY)}
-        for case in timed
-    ]
+    used = [{note for cell in case.participants for note in cell.record.notes if note.startswith(notes.CPU_BUSY)} for case in timed]
     texts = [note.removeprefix(notes.CPU_BUSY) for own in used for note in own]
     if not texts:
         return None
     most = max(texts, key=lambda text: float(text.split()[0]))
-    return Check(
-        False, f"this CPU was busy in {sum(map(bool, used))} of {plural(len(timed), 'case')}: others used up to {most}"
-    )
+    return Check(False, f"this CPU was busy in {sum(map(bool, used))} of {plural(len(timed), 'case')}: others used up to {most}")
 
 
 def _decided(board: Board) -> Check | None:
@@ -116,9 +109,7 @@ def _decided(board: Board) -> Check | None:
     open_cases = sum(_is_open(case) for case in contested)
     unknown = tuple(cell for case in contested for cell in case.cells.values() if cell.mark == "?")
     total = sum(cell.rank is not None for case in contested for cell in case.cells.values())
-    text = (
-        f"the fastest, or a tie for it, is known in {len(contested) - open_cases} of {plural(len(contested), 'case')}"
-    )
+    text = f"the fastest, or a tie for it, is known in {len(contested) - open_cases} of {plural(len(contested), 'case')}"
     text += f"; {len(unknown)} of {total} ranks are undecided (?)"
     return Check(open_cases <= MANY_UNDECIDED * len(contested), text, unknown)
 
@@ -179,9 +170,7 @@ def _overlapping(cells: list[Cell]) -> Check | None:
     found = tuple(cell for cell in read if cell.is_overlapping)
     if not found:
         return None
-    return Check(
-        False, f"{plural(len(found), 'time')} of {len(read)} are of launches that overlap in a replay, marked o", found
-    )
+    return Check(False, f"{plural(len(found), 'time')} of {len(read)} are of launches that overlap in a replay, marked o", found)
 
 
 def _once_a_case(board: Board) -> list[Record]:

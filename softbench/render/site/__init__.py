@@ -63,9 +63,7 @@ def _operator(machine: Machine, name: str) -> Iterator[Block]:
         yield from documents.operator(machine, name)
         yield from figures(found, _key(machine), together=True)
         yield from document(found)[1:]
-        yield from lines(
-            f"{A_STEP} Scores are geometric means over the cases that the runs compared share, in % of roof."
-        )
+        yield from lines(f"{A_STEP} Scores are geometric means over the cases that the runs compared share, in % of roof.")
 
 
 def _case(machine: Machine, name: str) -> Iterator[Block]:

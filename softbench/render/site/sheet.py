@@ -43,9 +43,7 @@ def path(kind: str, name: str) -> str:
 
 def download(file: str) -> Markup:
     """The way to the records of a run."""
-    return tag(
-        "p", tag("a", "Its records", href=f"../records/{file}", download=""), ": every sample, for softbench report."
-    )
+    return tag("p", tag("a", "Its records", href=f"../records/{file}", download=""), ": every sample, for softbench report.")
 
 
 def sheet(title: str, blocks: Sequence[Block], names: Names, looks: Looks, up: str = "../") -> str:

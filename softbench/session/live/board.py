@@ -18,9 +18,7 @@ _BESIDE = 38
 """Columns for the figures, right of a name."""
 _AROUND = 5
 """Lines without a player: two of words, the header, the count of those not shown, the cursor's."""
-_STYLES = {"undecided": "yellow", "checked": "", "": ""} | dict.fromkeys(
-    (OPEN, "waiting", "UNSUPPORTED", "UNAVAILABLE"), "dim"
-)
+_STYLES = {"undecided": "yellow", "checked": "", "": ""} | dict.fromkeys((OPEN, "waiting", "UNSUPPORTED", "UNAVAILABLE"), "dim")
 _STYLES |= dict.fromkeys(("decided", "measured", "PASSED", "CHECKED", "COMPILED"), "green")
 """By state; any other state is a failure."""
 
@@ -50,9 +48,7 @@ class LiveBoard:
         )
         up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * above
         self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *up))
-        self._live = Live(
-            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
-        )
+        self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
 
     def draw(self, words: Sequence[str], players: Sequence[Player], size: tuple[int, int]) -> None:
         """words are whole lines, cut where they are too long; size is the terminal's (columns, lines)."""

@@ -24,9 +24,7 @@ def figure(board: Board) -> Figure:
     A run on several GPUs has one view per GPU: the differences between them are no drift.
     """
     cards = _by_card(board)
-    lines = {
-        card: [_roof(board, records), *(_reading(records, *which) for which in READINGS)] for card, records in cards
-    }
+    lines = {card: [_roof(board, records), *(_reading(records, *which) for which in READINGS)] for card, records in cards}
     axes = [ROOF, *(axis for axis, _, _ in READINGS)]
     used = [number for number in range(len(axes)) if any(own[number] for own in lines.values())]
     views = []
@@ -73,9 +71,7 @@ def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
     return Series("roof", starts, places, keys, [-1] * len(places), "roof", loose=True)
 
 
-def _reading(
-    records: list[tuple[int, Record]], axis: Axis, name: str, read: Callable[[Telemetry], int | None]
-) -> Series | None:
+def _reading(records: list[tuple[int, Record]], axis: Axis, name: str, read: Callable[[Telemetry], int | None]) -> Series | None:
     taken = _readings(records, read)
     if len(taken) < FEWEST:
         return None
@@ -99,9 +95,7 @@ def _places(board: Board, record: Record) -> list[float]:
     return [round(100 * (statistics.median(heat.ns[number]) / middle - 1), 3) for number in numbers]
 
 
-def _readings(
-    records: list[tuple[int, Record]], read: Callable[[Telemetry], int | None]
-) -> list[tuple[float, float, str]]:
+def _readings(records: list[tuple[int, Record]], read: Callable[[Telemetry], int | None]) -> list[tuple[float, float, str]]:
     return [
         (start + number + 1, value, f"{record.case.id}, placement {number + 1}")
         for start, record in records

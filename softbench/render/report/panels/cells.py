@@ -37,9 +37,7 @@ def _row(number: int, case: CaseBoard, cell: Cell) -> list[Markup]:
     record = cell.record
     role = " (not chosen)" if record in case.others else "" if record.role == "entrant" else f" ({record.role})"
     best = f" best of {record.best_of}" if record.best_of > 1 else ""
-    who = tag(
-        "td", name(record.variant.id, 40), best + role, "†" if cell.dagger else "", class_="label", data_cell=number
-    )
+    who = tag("td", name(record.variant.id, 40), best + role, "†" if cell.dagger else "", class_="label", data_cell=number)
     return [
         row_head(tag("bdi", short(record.case.id, 60))),
         who,

@@ -108,7 +108,5 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
 def _groups(board: Board) -> Markup:
     groups = status_groups(board)
     if not groups:
-        return tag(
-            "p", f"Nothing failed and nothing was refused, of {plural(len(board.records), 'cell')}.", class_="note"
-        )
+        return tag("p", f"Nothing failed and nothing was refused, of {plural(len(board.records), 'cell')}.", class_="note")
     return join([tag("h3", "Failures and refusals"), tag("ul", *(outcome(group) for group in groups), class_="plain")])

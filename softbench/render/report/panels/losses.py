@@ -62,9 +62,7 @@ def _groups(found: Sequence[Loss]) -> Markup:
     said = []
     for group in GROUPS:
         own = {word: [loss for loss in found if group(loss) == word] for word in dict.fromkeys(map(group, found))}
-        said.append(
-            " · ".join(f"{word}: {len(part)} at {_mean(loss.ratio for loss in part)}" for word, part in own.items())
-        )
+        said.append(" · ".join(f"{word}: {len(part)} at {_mean(loss.ratio for loss in part)}" for word, part in own.items()))
     return join(said, Markup("<br>"))
 
 

@@ -14,9 +14,7 @@ from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_h
 from softbench.render.report.panels.blocks import key
 from softbench.render.report.slices import Slice
 
-HEADER = (
-    *("rank", "implementation", "family", "score", "coverage", "speed-up", "alone first", "tied first", "cannot tell"),
-)
+HEADER = (*("rank", "implementation", "family", "score", "coverage", "speed-up", "alone first", "tied first", "cannot tell"),)
 
 
 def ranking(contents: Contents) -> Markup:
