@@ -143,9 +143,22 @@ def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world):
         return None
 
     a, b = world.enter("a", fault=once), world.enter("b")
-    world.heat(a, b)
+    assert world.heat(a, b).out_of_memory == []
     ours = [op for op, e in world.log if e is a]
     first = ours.index("verify")
     assert ours[first : first + 3] == ["verify", "turn", "verify"]
     assert a.is_open
     assert b.is_open
+
+
+def test_what_lacks_memory_for_its_comparison_leaves_a_shared_heat_and_gives_its_memory_back(world):
+    full = Answer(False, status=Status.OUT_OF_MEMORY, reason="launch: out of memory")
+    never = lambda op, *_: full if op == "verify" else None  # noqa: E731
+    big, a, b = world.enter("big", fault=never), world.enter("a"), world.enter("b", 1.2e6)
+    heat = world.heat(big, a, b)
+    assert (heat.out_of_memory, big.is_open, big.samples) == ([big], True, [])
+    assert [op for op, e in world.log if e is big][-1] == "release"
+    assert [len(e.samples[0].ns) for e in (a, b)] == [8, 8]
+    alone = world.enter("alone", fault=never)
+    assert world.heat(alone).out_of_memory == []
+    assert (alone.status, alone.reason) == (Status.OUT_OF_MEMORY, full.reason)

@@ -9,7 +9,7 @@ from softbench.model import notes
 def test_however_a_heat_ends_there_are_words_for_it():
     ways = ((0, 1, False, True), (0, 1, False, False), (1, 0, False, True), (1, 1, True, False))
     ends = [
-        Heat._end(SimpleNamespace(_looks=[8] * looks, _is_over=lambda over=is_over: over), [None] * active, 8, is_look)  # type: ignore[arg-type, list-item]
+        Heat._end(SimpleNamespace(_looks=[8] * looks, deadline=float("-inf" if is_over else "inf")), [None] * active, 8, is_look)  # type: ignore[arg-type, list-item]
         for active, looks, is_over, is_look in ways
     ]
     found = {notes.sentence(f"heat 0: {end}") for end in (*ends, "open after 8 placements")}

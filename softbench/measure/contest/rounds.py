@@ -119,10 +119,7 @@ class Heat:
             return f"{'decided' if is_look else 'no entrant left'} {after}"
         if not self._looks:
             return f"the last look, {after}"
-        return f"out of budget {after}" if counted >= 2 and self._is_over() else ""
-
-    def _is_over(self) -> bool:
-        return time.monotonic() > self.deadline
+        return f"out of budget {after}" if counted >= 2 and time.monotonic() > self.deadline else ""
 
     def samples_of(self, entrant: Entrant) -> Samples:
         return self._samples(entrant, self.clock, self.ns[entrant])
@@ -151,8 +148,7 @@ class Heat:
             if answer.ok:
                 stay.append(entrant)
             elif answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
-                self.out_of_memory.append(entrant)
-                self.ns[entrant].clear()
+                self._lacks_memory(entrant)
             elif "capture raised" in answer.reason and not answer.fatal:
                 entrant.is_captured = False
                 self.ns[entrant].clear()
@@ -187,6 +183,7 @@ class Heat:
                 is_short, ours = placement != self._whole, [e for e in active if e.is_open]
                 everybody = not is_short or placement in self._short
                 self._verify(ours if everybody else self._leading(ours), is_short=is_short)
+                active, takes_part = ([e for e in es if e not in self.out_of_memory] for es in (active, takes_part))
                 if number + 1 < rounds:
                     self._lead_in(takes_part)
         self.audit.judge(active)
@@ -222,10 +219,7 @@ class Heat:
         return {e for e, ns in speeds.items() if ns > FAR_FROM_LEADER * leading}
 
     def _leading(self, active: Sequence[Entrant]) -> list[Entrant]:
-        """The leader and the entrants near it, by their times so far: a mistake of theirs would decide who wins.
-
-        An open one that is faster is among them too: it does not lead, and is shown as faster.
-        """
+        """The leader, those near it by their times so far, whose mistake would decide who wins, and faster open ones."""
         speeds = self.speeds(active)
         near = NEAR_LEADER * min(contenders(speeds).values(), default=math.inf)
         return [e for e, ns in speeds.items() if e.role != "roof" and ns <= near]
@@ -239,7 +233,7 @@ class Heat:
         """Have timed calls of each entrant's last turn compared, and close its cell if they were wrong.
 
         On a GPU all at the same time, and again alone for want of memory, behind another turn: what ran out of memory may have
-        changed an input. On a CPU one by one: the audit counts their time.
+        changed an input. Who then still lacks it leaves the heat. On a CPU one by one: the audit counts their time.
         """
         requests = {e: e.request("verify", is_short=is_short) for e in entrants}
         answers: dict[Entrant, Answer] = {}
@@ -253,8 +247,18 @@ class Heat:
             before = time.perf_counter_ns()
             if entrant not in answers:
                 answers |= self.ask({entrant: requests[entrant]})
-            entrant.take(answers[entrant])
+            is_shared = sum(not e.always_in_heats for e in self.entrants) > 1
+            if is_shared and answers[entrant].status is Status.OUT_OF_MEMORY and not answers[entrant].fatal:
+                self._lacks_memory(entrant)
+                self.ask({entrant: entrant.request("release")})
+            else:
+                entrant.take(answers[entrant])
             self.audit.add(entrant, time.perf_counter_ns() - before)
+
+    def _lacks_memory(self, entrant: Entrant) -> None:
+        """Leave it to a smaller heat, without its samples."""
+        self.out_of_memory.append(entrant)
+        self.ns[entrant].clear()
 
     def _set_aside(self, active: Sequence[Entrant]) -> None:
         """Take the rounds of an unsteady GPU out of the statistics; the heat continues until others replace them.
@@ -263,7 +267,7 @@ class Heat:
         """
         for number in range(self._looked_at, len(self.readings)):
             counted = len(self.readings) - len(self.aside)
-            if len(self.aside) == steady.MAX_AGAIN or (counted <= 2 and self._is_over()):
+            if len(self.aside) == steady.MAX_AGAIN or (counted <= 2 and time.monotonic() > self.deadline):
                 return
             why = "" if number in self.aside else steady.fault(self.readings[number], self.readings)
             if why:
