@@ -8,10 +8,7 @@ from softbench import operator
 @operator(
     reads={"dy": "case", "y": "case"},
     writes={"dx": "case"},
-    hard={
-        "dy": ["equal", "nan_middle", "peaked"],
-        "y": ["peaked", "padding_inf", "shifted_1e2", "all_inf", "nan_last"],
-    },
+    hard={"dy": ["equal", "nan_middle", "peaked"], "y": ["peaked", "padding_inf", "shifted_1e2", "all_inf", "nan_last"]},
 )
 def log_softmax_backward(dy, y):
     return dy - y.exp() * dy.sum(1, keepdim=True)

@@ -39,9 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_cmdline_main(
-    config: pytest.Config,
-) -> Generator[None, int | pytest.ExitCode | None, int | pytest.ExitCode | None]:
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.ExitCode | None, int | pytest.ExitCode | None]:
     """With --softbench-watch, the first run is followed by others."""
     status = yield
     if status is None or not (config.getoption("--softbench") and config.getoption("--softbench-watch")):

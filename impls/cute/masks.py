@@ -7,8 +7,7 @@ from ._host import Build
 
 
 @implementation(
-    operator=["masked_softmax", "biased_softmax"],
-    requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"],
+    operator=["masked_softmax", "biased_softmax"], requires=["cuda>=sm_90", "nvidia-cutlass-dsl>=4.8", "apache-tvm-ffi"]
 )
 def cute_masks(case):
     import torch

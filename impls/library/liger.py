@@ -11,15 +11,7 @@ MAX_COLUMNS = 65536
 
 # "triton" is not required by name: that would run Liger's kernel in the interpreter where there is no GPU.
 @implementation(
-    operator=[
-        "softmax",
-        "softmax_backward",
-        "rmsnorm",
-        "layernorm",
-        "add_rmsnorm",
-        "cross_entropy",
-        "cross_entropy_in_place",
-    ],
+    operator=["softmax", "softmax_backward", "rmsnorm", "layernorm", "add_rmsnorm", "cross_entropy", "cross_entropy_in_place"],
     requires=["cuda>=sm_80", "liger-kernel"],
     known_failures={
         "softmax_backward-float16-*[2-8] softmax_backward-float16-*x256-check softmax_backward-float16-*x1001-* "

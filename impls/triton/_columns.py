@@ -92,12 +92,7 @@ def call_of(case):
     warps = max(1, min(MOST_WARPS, triton.next_power_of_2(-(-wide * length // (32 * most)))))
     block = max(1, 32 * warps * min(8, 16 // item) // wide)
     chunks = -(-length // block)
-    constants = {
-        "BLOCK": block,
-        "WIDTH": wide,
-        "CHUNKS": chunks,
-        "HELD": min(chunks, most * 32 * warps // (block * wide)),
-    }
+    constants = {"BLOCK": block, "WIDTH": wide, "CHUNKS": chunks, "HELD": min(chunks, most * 32 * warps // (block * wide))}
     constants["PACKED"] = item == 2 and os.environ.get("TRITON_INTERPRET") != "1"
     constants["LOG"] = case.operator == "log_softmax"
     pointers, sizes = {"y_ptr": case.out_dtype, "x_ptr": case.dtype}, {"width": width, "length": length}

@@ -130,14 +130,7 @@ def best(case):
     reread = row_bytes(case) > 65536
     count = warps(row_bytes(case) * rows)
     return Plan(
-        "tile",
-        block(case),
-        count,
-        rows=rows,
-        exp2=True,
-        policy="evict_last" if reread else policy,
-        reread=reread,
-        pdl=True,
+        "tile", block(case), count, rows=rows, exp2=True, policy="evict_last" if reread else policy, reread=reread, pdl=True
     )
 
 

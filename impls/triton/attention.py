@@ -11,9 +11,7 @@ MOST_PROGRAMS = 2**31 - 1
 
 
 @implementation(
-    operator=["attention", "attention_causal"],
-    requires=["cuda>=sm_80", "triton"],
-    params={"tile": ["64x64", "128x64", "128x128"]},
+    operator=["attention", "attention_causal"], requires=["cuda>=sm_80", "triton"], params={"tile": ["64x64", "128x64", "128x128"]}
 )
 def triton_attention(case, tile):
     """tile: queries of a program, 16 per warp, and keys that it takes at a time."""

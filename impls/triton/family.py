@@ -19,11 +19,7 @@ from ._plans import ITEM_BYTES, Plan
 
 SPAN_ITEMS, SEGMENT_BYTES, SEGMENTS_AHEAD = 32, 32, 2048
 """What a thread has of a row or of an average segment, and the warps before which that is asked for into the L2."""
-KINDS = {
-    "masked_softmax": ("bools", "bool"),
-    "biased_softmax": ("adds", ""),
-    "causal_softmax": ("causal", "int64"),
-}
+KINDS = {"masked_softmax": ("bools", "bool"), "biased_softmax": ("adds", ""), "causal_softmax": ("causal", "int64")}
 """What a span is, and the dtype of the input that tells it, "" for that of x."""
 MOST_EXPERTS, ROUTER_WARPS = 1024, 1
 HELD_BYTES = 2**17

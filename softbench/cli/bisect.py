@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 MORE = 4
 """How many times the budget a contest gets that could not be told."""
-COLUMNS = (
-    *("implementation", "case", "question", "limit_ratio", "good", "bad", "found", "commits"),
-    *("subject", "author", "day"),
-)
+COLUMNS = (*("implementation", "case", "question", "limit_ratio", "good", "bad", "found", "commits"), *("subject", "author", "day"))
 
 
 @dataclass
@@ -244,11 +241,7 @@ COMMAND = Command(
         CASES,
         argument("--profile", metavar="NAMES", help="profiles of shapes.yaml, as for pytest --softbench"),
         argument("--budget", metavar="S", help="seconds per case of a contest, as for pytest --softbench"),
-        argument(
-            "--by",
-            metavar="PERCENT",
-            help="what counts as slower: 1%% (default: half of what BAD lost)",
-        ),
+        argument("--by", metavar="PERCENT", help="what counts as slower: 1%% (default: half of what BAD lost)"),
         argument("--reports", metavar="DIR", default="reports/bisect", help="folder for the runs (default: %(default)s)"),
         FORMAT,
     ),

@@ -9,20 +9,7 @@ from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.datasets import machine_datasets
 from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.cli.command import (
-    CASES,
-    FORMATS,
-    REPORTS,
-    RUN,
-    Command,
-    CommandResult,
-    argument,
-    formats,
-    only,
-    read,
-    width,
-    write,
-)
+from softbench.cli.command import CASES, FORMATS, REPORTS, RUN, Command, CommandResult, argument, formats, only, read, width, write
 from softbench.model import Run
 from softbench.records import claims, store
 from softbench.records.comparable.sections import Section, arrange
@@ -95,11 +82,7 @@ REPORT = Command(
         ("softbench report RUN --output page.html", "the page in another file"),
         ("softbench report RUN RUN --output page.html", "runs of one machine as one; others side by side"),
     ),
-    (
-        *_RUNS,
-        formats(),
-        argument("--output", metavar="FILE", help="file of the page (default: next to the records of one run)"),
-    ),
+    (*_RUNS, formats(), argument("--output", metavar="FILE", help="file of the page (default: next to the records of one run)")),
     _report,
 )
 TABLE = Command(

@@ -71,9 +71,7 @@ COMMAND = Command(
         formats("comment"),
         argument("--output", metavar="FILE", help="also write a page of every cell"),
         argument(
-            "--fail-on",
-            metavar="PERCENT",
-            help="exit with 1 if a cell of B fell from a pass, or is slower by at least this: 2%%",
+            "--fail-on", metavar="PERCENT", help="exit with 1 if a cell of B fell from a pass, or is slower by at least this: 2%%"
         ),
     ),
     _run,

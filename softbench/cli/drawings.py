@@ -19,15 +19,7 @@ from softbench.resources import choose_from
 from softbench.texts import InputError
 
 KINDS = (".svg", ".png")
-NAMES = (
-    "ratio",
-    "shapes",
-    "heatmap",
-    "clocks",
-    "errors",
-    "peers",
-    "drift",
-)
+NAMES = ("ratio", "shapes", "heatmap", "clocks", "errors", "peers", "drift")
 """Keys of the figures, in the order of the page."""
 
 
@@ -80,10 +72,7 @@ FIGURE = Command(
         argument("run", metavar="RUN", help=RUN),
         argument("name", metavar="NAME", help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}"),
         argument(
-            "--output",
-            metavar="FILE",
-            required=True,
-            help="where it goes: NAME.svg, or NAME.png where rsvg-convert or Chromium is",
+            "--output", metavar="FILE", required=True, help="where it goes: NAME.svg, or NAME.png where rsvg-convert or Chromium is"
         ),
         argument("--view", metavar="N", default="1", help="which of its views, as the page offers them (default: 1)"),
         REPORTS,

@@ -85,17 +85,10 @@ def _texts(row: Row, lacking: Mapping[str, str]) -> tuple[str, ...]:
 COMMAND = Command(
     "list",
     "list the implementations, their requirements, and whether this machine meets them",
-    (
-        ("softbench list", "those that come with softbench"),
-        ("softbench list --impls kernels", "and those of your own folder"),
-    ),
+    (("softbench list", "those that come with softbench"), ("softbench list --impls kernels", "and those of your own folder")),
     (
         argument(
-            "--impls",
-            metavar="DIR",
-            action="append",
-            default=[],
-            help="further folder of implementation files; can be repeated",
+            "--impls", metavar="DIR", action="append", default=[], help="further folder of implementation files; can be repeated"
         ),
         FORMAT,
     ),

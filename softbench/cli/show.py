@@ -9,15 +9,7 @@ from softbench.analysis import leaderboard
 from softbench.analysis.document import Dataset, Heading, Lines, Part, lines, table
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.datasets import cells
-from softbench.analysis.leaderboard.formatting import (
-    FIGURES,
-    cell_figures,
-    error_text,
-    microseconds,
-    number,
-    short,
-    status_text,
-)
+from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, error_text, microseconds, number, short, status_text
 from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, argument, printed, read
 from softbench.model import KernelResources, Record, Samples, Telemetry, notes, stats
 from softbench.render import tables

@@ -11,12 +11,7 @@ from softbench.measure import device
 from softbench.measure.device_lock import DeviceLock
 from softbench.texts import InputError
 
-PARTS: tuple[Callable[[Target], Findings], ...] = (
-    machine.look,
-    known_durations.look,
-    examples.look,
-    against_itself.look,
-)
+PARTS: tuple[Callable[[Target], Findings], ...] = (machine.look, known_durations.look, examples.look, against_itself.look)
 """Each examines one thing, and is independent of the others."""
 
 

@@ -29,12 +29,7 @@ class Plan:
 
 
 def plan_graph(
-    input_bytes: int,
-    output_bytes: int,
-    l2_bytes: int,
-    peak_gb_s: float,
-    arithmetic_ns: float = 0.0,
-    over_bytes: int = 0,
+    input_bytes: int, output_bytes: int, l2_bytes: int, peak_gb_s: float, arithmetic_ns: float = 0.0, over_bytes: int = 0
 ) -> Plan:
     """Launches per replay such that it touches at least twice the L2 and lasts about `REPLAY_NS`; each has its own output.
 

@@ -29,19 +29,7 @@ MANY = 32
 """A replay that moves so many times the L2 has nothing subtracted from its bytes."""
 SM_BYTES = 128
 """Bytes per cycle between a multiprocessor and the L2: 64 read, 64 written."""
-SM_FLOPS = {
-    70: 1024,
-    75: 1024,
-    80: 2048,
-    86: 1024,
-    87: 2048,
-    89: 1024,
-    90: 4096,
-    100: 8192,
-    103: 8192,
-    120: 1024,
-    121: 1024,
-}
+SM_FLOPS = {70: 1024, 75: 1024, 80: 2048, 86: 1024, 87: 2048, 89: 1024, 90: 4096, 100: 8192, 103: 8192, 120: 1024, 121: 1024}
 """Dense flops per cycle of a multiprocessor's tensor cores in 16 bits, by compute capability; in 32 bits (TF32) half as many."""
 SM_KHZ = 2_000_000
 """Clock of a multiprocessor for passports without one, as all before 23 November 2026. Hopper GPUs reach 1.98 GHz."""

@@ -10,14 +10,7 @@ from softbench.analysis.compare import FELL, UNSEALED, Pair, RunComparison, pull
 from softbench.analysis.compare.versions import VersionPair
 from softbench.analysis.document import Document, Heading, Lines, Part, Table, lines, table
 from softbench.analysis.leaderboard import Board, Cell, is_declared
-from softbench.analysis.leaderboard.formatting import (
-    milliseconds,
-    number,
-    plural,
-    short,
-    status_text,
-    who,
-)
+from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text, who
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Record, stats

@@ -138,10 +138,7 @@ TABLES = {
     ),
     "history cells": rows("The cells of --cells.", count="history", text="case implementation run", figure="percent_of_roof"),
     "history steps": rows(
-        "Cells that changed in a run, against the run since.",
-        "compared_cell",
-        count="history",
-        text="run since operator",
+        "Cells that changed in a run, against the run since.", "compared_cell", count="history", text="run since operator"
     ),
     "history changes": rows(
         "What else changed at a step.", count="history", text="run since operator implementation what before after"
@@ -167,9 +164,7 @@ TABLES = {
         text="throttle",
     ),
     "show lines": rows(
-        "Lines of a failure, and the command that repeats the cell.",
-        text="line",
-        words={"of": ["traceback", "output", "repeat"]},
+        "Lines of a failure, and the command that repeats the cell.", text="line", words={"of": ["traceback", "output", "repeat"]}
     ),
     "list implementations": rows(
         "here says what a run does with it: yes is to time it.",
@@ -198,9 +193,7 @@ TABLES = {
         "What each clock read for kernels of known duration.", text="clock fault", counts="known_ns read_ns"
     ),
     "doctor cheats": rows(
-        "The known cheats and mistakes.",
-        text="implementation status reason",
-        words={"outcome": ["caught", "missed", "not tried"]},
+        "The known cheats and mistakes.", text="implementation status reason", words={"outcome": ["caught", "missed", "not tried"]}
     ),
     "doctor contests": rows(
         "One kernel against itself.",
@@ -238,10 +231,7 @@ SCHEMA: Schema = {
     "type": "object",
     "required": ["schema", "command", "tables"],
     "properties": {
-        "schema": {
-            "description": "Number of the format: another one if a column goes or changes its meaning.",
-            "const": 1,
-        },
+        "schema": {"description": "Number of the format: another one if a column goes or changes its meaning.", "const": 1},
         "command": {"type": "string"},
         "tables": {"type": "object"},
     },

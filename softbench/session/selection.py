@@ -177,11 +177,7 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     unread: list[NotPython] = []
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
-        (
-            *map(operator_files.baseline, in_files),
-            *registry.find(settings.impls, unread=unread),
-            *_other_versions(settings),
-        ),
+        (*map(operator_files.baseline, in_files), *registry.find(settings.impls, unread=unread), *_other_versions(settings)),
         replace(
             ladders,
             cases=frozenset(fitted[case] for case in selected if case in own),

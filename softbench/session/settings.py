@@ -90,11 +90,7 @@ _OPTIONS = (
         "the same implementations at git:REVISION, of a folder, or run by the environment venv:PATH, in the same rounds;"
         " may be repeated",
     ),
-    (
-        "fail-on",
-        "PERCENT",
-        "with one of these two: fail if a cell no longer passes, or got slower by at least this, e.g. 2%%",
-    ),
+    ("fail-on", "PERCENT", "with one of these two: fail if a cell no longer passes, or got slower by at least this, e.g. 2%%"),
     ("seed", "N", "seed of inputs, order and random shapes (default: drawn, and recorded)"),
     ("threads", "N", "threads of what is timed on a CPU (default: OMP_NUM_THREADS, else 1)"),
     ("expect-gpu", "NAME", "refuse to run on any other GPU, e.g. H200"),
@@ -113,10 +109,7 @@ _FLAGS = (
     ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
     ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per case"),
     ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
-    (
-        "--softbench-no-page",
-        "write no page (about 2 MB) at the end; softbench report RUN makes it from the records",
-    ),
+    ("--softbench-no-page", "write no page (about 2 MB) at the end; softbench report RUN makes it from the records"),
     ("--softbench-registers", "build each timed kernel once more and record its registers, stack and shared memory"),
 )
 

@@ -235,11 +235,7 @@ def test_one_placement_decides_nothing(held):
 
 def test_what_would_make_a_refuted_claim_hold_is_named(held):
     case = softmax_case(4096, 1024)
-    records = [
-        two_clocks(case, "a", 5_000, 6_000),
-        two_clocks(case, "b", 6_000, 15_000),
-        two_clocks(case, "c", 20_000, 9_000),
-    ]
+    records = [two_clocks(case, "a", 5_000, 6_000), two_clocks(case, "b", 6_000, 15_000), two_clocks(case, "c", 20_000, 9_000)]
     text = held(CLAIM, records)
     assert "**Refuted**: 1.20x" in text
     assert "\n  - It would hold by the clock call: 2.50x" in text

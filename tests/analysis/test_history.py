@@ -25,11 +25,7 @@ def day(number, *records, **changes):
 
 def contest(ns, case=CASE, source="0" * 8, **changes):
     own = replace(variant("mine"), source_hash=source)
-    return [
-        timed(case, "mine", ns, variant=own, **changes),
-        timed(case, "steady", 8_000),
-        roof_of(case, 4_000),
-    ]
+    return [timed(case, "mine", ns, variant=own, **changes), timed(case, "steady", 8_000), roof_of(case, 4_000)]
 
 
 def test_the_step_is_named_where_it_changed_and_what_changed_with_it():

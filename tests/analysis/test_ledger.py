@@ -79,11 +79,7 @@ def test_a_lead_passes_on_beyond_the_intervals_and_only_what_makes_a_record_lead
 
 
 def test_a_leader_that_fails_now_leads_no_more():
-    made = run(
-        [roof_of(CASE, 4_000), ended(CASE, "a", Status.CRASHED, "died")],
-        run_id="r2",
-        started="2026-01-02",
-    )
+    made = run([roof_of(CASE, 4_000), ended(CASE, "a", Status.CRASHED, "died")], run_id="r2", started="2026-01-02")
     failed = Kept(replace(made.passport, device=kept(1).passport.device), ledger.condense(made))
     first = kept(1, ("a", 5_000), ("b", 6_000))
     assert leads(first, replace(failed, sent=True)) == [("a", 0)]
@@ -105,11 +101,7 @@ def test_runs_are_compared_over_cases_that_all_of_them_have(asked, expected):
 
 def stepped():
     old, new = ({"variant": replace(variant("mine"), source_hash=name * 16)} for name in "ab")
-    runs = [
-        kept(1, ("mine", 5_000, old)),
-        kept(2, ("mine", 5_010, old), packages={"torch": "2.12"}),
-        kept(3, ("mine", 5_500, new)),
-    ]
+    runs = [kept(1, ("mine", 5_000, old)), kept(2, ("mine", 5_010, old), packages={"torch": "2.12"}), kept(3, ("mine", 5_500, new))]
     return machines(runs)[0]
 
 

@@ -36,10 +36,7 @@ def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss():
         ({"kernels": (KernelResources("k", -5, 0, 0),)}, ""),  # of a damaged record
         ({"traffic": Traffic(2_000, 1_000, 1)}, "moves 1.50× the ideal bytes, best 1.00×"),
         (
-            {
-                "kernels": (KernelResources("k", 40, 152, 0),),
-                "traffic": Traffic(5_000, 0, 1, None, None, 0, 0, 10**6, 0),
-            },
+            {"kernels": (KernelResources("k", 40, 152, 0),), "traffic": Traffic(5_000, 0, 1, None, None, 0, 0, 10**6, 0)},
             "spills: loads 32 MB from local memory, best 0 MB",
         ),
     ],

@@ -74,10 +74,7 @@ def test_of_a_case_that_is_checked_the_newest_record_of_each_counts():
     old = made("old", 1, ended(HARD, "wrong", Status.INCORRECT), ended(HARD, "mine", Status.INCORRECT), *measured(CASE))
     new = made("new", 2, timed(HARD, "mine", 1, samples=()))
     (section,) = arrange([old, new])
-    assert {r.variant.id: r.status.value for r in section.run.records if r.case == HARD} == {
-        "wrong": "INCORRECT",
-        "mine": "PASSED",
-    }
+    assert {r.variant.id: r.status.value for r in section.run.records if r.case == HARD} == {"wrong": "INCORRECT", "mine": "PASSED"}
 
 
 def test_a_changed_source_is_another_implementation():
@@ -217,10 +214,7 @@ def test_pages_of_several_machines_and_of_one(reports, says):
 @over(
     ("arguments", "words"),
     [
-        (
-            ["table", "a", "cpu"],
-            "a is ranked by the clock 'graph', cpu by 'wall': one table never holds times of two clocks",
-        ),
+        (["table", "a", "cpu"], "a is ranked by the clock 'graph', cpu by 'wall': one table never holds times of two clocks"),
         (["report", "a", "cpu", "--output", "x.html"], "one table never holds times of two clocks"),
         (["report", "a", "b"], "name one with --output"),
         (["table", "a", "newer"], "newer.jsonl:1: has schema 2; this version reads 1: use the softbench that wrote it"),

@@ -63,11 +63,7 @@ def test_a_case_in_which_nothing_is_sealed_has_ranks_and_no_part_in_scores():
     last = [cell("slow", 5e4, OPEN, CASES[3]), cell("hidden", 1e4, OPEN, CASES[3]), cell("fast", 4e4, OPEN, CASES[3])]
     sealed = [record for record in SEALED_RECORDS if record.case != CASES[3]]
     found = board(*sealed, *last)
-    assert {name: own.rank for name, own in found.find(CASES[3].id).cells.items()} == {
-        "hidden": 1,
-        "fast": 2,
-        "slow": 3,
-    }
+    assert {name: own.rank for name, own in found.find(CASES[3].id).cells.items()} == {"hidden": 1, "fast": 2, "slow": 3}
     assert list(found.ranking)[:2] == list(board(*sealed).ranking)
     assert standing(found, "hidden") == Standing("softmax", "hidden", "triton", None, None, 0, 3, None, 0, 0, 0)
     assert headline.contested(found, "softmax") == 3
@@ -154,10 +150,7 @@ def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is():
     assert summary.gate(found, 0.02) == "fails: 0 cells fell, 1 cell no longer sealed, 0 cells slower by at least 2 %"
     assert "; 1 cell is no longer sealed." in pull_request.verdict(found, 0.02)
     (annotation,) = github.regressions(found, 0.02)
-    assert (annotation.title, annotation.message) == (
-        "mine: no longer sealed",
-        f"{CASE.id}: no longer sealed: it allocates",
-    )
+    assert (annotation.title, annotation.message) == ("mine: no longer sealed", f"{CASE.id}: no longer sealed: it allocates")
     assert f"Not compared: {CASE.id}::mine: one time is sealed, the other open." in tables.document_text(summary.cells(found))
 
 

@@ -30,8 +30,7 @@ def paired(ratio):
 
 
 @over(
-    ("ratio", "verdict", "fails"),
-    [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)],
+    ("ratio", "verdict", "fails"), [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)]
 )
 def test_verdicts_and_a_limit_of_2_percent(ratio, verdict, fails):
     (pair,) = versions.pairs(paired(ratio))

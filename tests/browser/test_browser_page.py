@@ -203,15 +203,7 @@ def test_the_address_holds_what_was_chosen_and_a_link_opens_just_that(open_run):
     said = "[...document.querySelectorAll('h2, .speedup, .heat tr:not([hidden]), .loss[open], [aria-sort]')]"
     said += ".map((e) => e.getAttribute('aria-sort') + e.textContent + e.offsetTop)"
     before, address = expect(said), page.url
-    for word in (
-        "#heatmap?",
-        "focus=second",
-        "baseline=other",
-        "measure=gbs",
-        "rows=rmsnorm",
-        "cell=rmsnorm",
-        "order=ranking",
-    ):
+    for word in ("#heatmap?", "focus=second", "baseline=other", "measure=gbs", "rows=rmsnorm", "cell=rmsnorm", "order=ranking"):
         assert word in address
     page.goto("about:blank")
     page.goto(address)

@@ -39,9 +39,7 @@ PAGES = {"comparison": comparison, "history": tale}
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}],
-    ids=["light", "dark", "phone"],
+    "settings", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}], ids=["light", "dark", "phone"]
 )
 def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     found = open_page(PAGES[name](), **settings)

@@ -26,14 +26,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        "index*",
-        "machines/*H200*",
-        "operators/softmax-????????????.html",
-        "implementations/mine*",
-        "cases/*4096x1024*",
-        "runs/r3*",
-    ],
+    ["index*", "machines/*H200*", "operators/softmax-????????????.html", "implementations/mine*", "cases/*4096x1024*", "runs/r3*"],
 )
 def test_a_page(open_page, site, kind):
     path = min(site.glob(kind))

@@ -42,10 +42,7 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
     (tmp_path / "train.py").write_text(MODEL)
     found = dict.fromkeys(("softmax-4x50257", "softmax_backward-4x50257", "layernorm-4x50257"), 2)
     more = {"softmax-6x10": 2, **dict.fromkeys(ONCE.split(), 1)}
-    for code, arguments, expected in (
-        (1, "a.yaml -- train.py", found),
-        (3, "b.yaml -- python train.py all", found | more),
-    ):
+    for code, arguments, expected in ((1, "a.yaml -- train.py", found), (3, "b.yaml -- python train.py all", found | more)):
         done = python("-m", "softbench", "capture", "--output", *arguments.split(), cwd=tmp_path)
         cases = load(tmp_path / arguments[:6]).profile("model")
         assert {case.id.replace("float32-", ""): case.weight for case in cases} == expected

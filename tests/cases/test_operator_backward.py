@@ -15,12 +15,7 @@ from softbench.model import DTYPES, Case
 
 torch = pytest.importorskip("torch")
 OPERATOR = get("softmax_backward")
-SHAPES = {
-    "float16": [(1, 9), (4, 1001)],
-    "bfloat16": [(4, 1001)],
-    "float32": [(5, 1), (2, 4096)],
-    "float64": [(2, 4096)],
-}
+SHAPES = {"float16": [(1, 9), (4, 1001)], "bfloat16": [(4, 1001)], "float32": [(5, 1), (2, 4096)], "float64": [(2, 4096)]}
 """Float32 has the longest sums, whose error its outputs show; one and few columns are the same in every dtype."""
 
 

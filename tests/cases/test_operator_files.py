@@ -36,12 +36,7 @@ def test_a_declaration_is_read_and_the_file_not_run(folder):
     (folder / "_private.py").write_text("this is not Python")
     (folder / "unrelated.py").write_text("def gelu(: a file of somebody else's")
     gelu, l2norm = operator_files.load([folder, Path("operators")])
-    assert (gelu.name, gelu.error, gelu.roof, gelu.place) == (
-        "gelu",
-        "elementwise",
-        "copy",
-        "operators/gelu.py:12: gelu",
-    )
+    assert (gelu.name, gelu.error, gelu.roof, gelu.place) == ("gelu", "elementwise", "copy", "operators/gelu.py:12: gelu")
     assert (gelu.reads, gelu.writes) == ((Stream("x"),), (Stream("y"),))
     assert l2norm.reads == (Stream("x"), Stream("weight", "columns", mean=1, spread=0.25))
     assert (l2norm.writes, l2norm.error) == ((Stream("y"), Stream("length", "rows")), "")
@@ -51,11 +46,7 @@ def test_a_declaration_is_read_and_the_file_not_run(folder):
     assert gelu.ideal_bytes(case) == 32 * 2 + 32 * 4
     assert l2norm.ideal_bytes(case) == 32 * 2 + 8 * 2 + 32 * 4 + 4 * 4
     baseline = operator_files.baseline(gelu)
-    assert (baseline.implementation, baseline.operator, baseline.source_hash) == (
-        "torch_eager",
-        "gelu",
-        gelu.source_hash,
-    )
+    assert (baseline.implementation, baseline.operator, baseline.source_hash) == ("torch_eager", "gelu", gelu.source_hash)
 
 
 def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder):
@@ -88,11 +79,7 @@ def test_an_operator_among_implementations_is_refused():
         ("import torch\n", "from . import torch\n", "gelu.py:5: an operator is one file and imports no neighbour; "),
         ('bound="elementwise"', 'bound="elemntwise"', "'elemntwise' is no error bound; did you mean 'elementwise'?"),
         ('bound="elementwise"', "bound=[1]", "[1] is no error bound; choose from exact, relative, row, elementwise"),
-        (
-            ', bound="elementwise"',
-            "",
-            "no error bound; give one as bound=..., one of exact, relative, row, elementwise, or",
-        ),
+        (', bound="elementwise"', "", "no error bound; give one as bound=..., one of exact, relative, row, elementwise, or"),
         ('{"y": "case"}', '{"y": "case", "z": "rows"}', "the bound 'elementwise' has no meaning for 'z', one element"),
         ("bound=", "bond=", "unknown keyword 'bond'; did you mean 'bound'? choose from reads, writes, bound, params"),
         ("bound=", "params={'k': (1, 8)}, bound=", "gelu takes nothing by keyword, and params has k; write def "),
@@ -100,11 +87,7 @@ def test_an_operator_among_implementations_is_refused():
         ("bound=", "params={'x': (1, 8)}, bound=", "the parameter 'x' has the name of a stream or of a shape; rename"),
         ("bound=", "params=['k'], bound=", "params are a dict of names and ranges, such as {'k': (1, 32)}"),
         ("def gelu(x)", "def gelu(x, *, k)", "gelu takes k by keyword, and params has nothing; write def gelu(..., *"),
-        (
-            'writes={"y": "case"}, ',
-            "",
-            "the keyword 'writes' is missing; name its streams, such as writes={'x': 'case'}",
-        ),
+        ('writes={"y": "case"}, ', "", "the keyword 'writes' is missing; name its streams, such as writes={'x': 'case'}"),
         ('{"x": "case"}', "make()", "make() is not a literal; the file is not imported, so write the value out"),
         ('{"x": "case"}', '["x"]', "streams are a dict of names and shapes, such as {'x': 'case'}"),
         (
@@ -120,11 +103,7 @@ def test_an_operator_among_implementations_is_refused():
         ('{"y": "case"}', '{"y": {"shape": 0}}', "stream 'y': 0 elements per row; give 1 to 65536"),
         ('{"x": "case"}', '{"x": {"dtype": "int32", "mean": 1}}', "unknown key 'mean'; choose from shape, dtype, "),
         ('{"x": "case"}', '{"x": {"dtype": "bool", "share": 1}}', "stream 'x': share is between 0 and 1, not 1"),
-        (
-            '{"x": "case"}',
-            '{"x": {"dtype": "int64", "below": "rows"}}',
-            'below is "columns" or a number from 2 to 2**31',
-        ),
+        ('{"x": "case"}', '{"x": {"dtype": "int64", "below": "rows"}}', 'below is "columns" or a number from 2 to 2**31'),
         (
             '{"y": "case"}',
             '{"y": "case", "at": {"shape": 2, "dtype": "int32", "indexes": "z"}}',
@@ -157,11 +136,7 @@ def test_an_operator_among_implementations_is_refused():
         ),
         ('"case"}, b', '"case", "z": "case"}, overwrites={"y": "x", "z": "x"}, b', "no output 'z' can take"),
         ("@gelu.baseline", "def gelu(): ...\n@gelu.baseline", "the name is defined again here and hides the reference"),
-        (
-            "@gelu.baseline",
-            "@operator(reads={})\ndef other(): ...\n@gelu.baseline",
-            "other: the file declares a second operator",
-        ),
+        ("@gelu.baseline", "@operator(reads={})\ndef other(): ...\n@gelu.baseline", "other: the file declares a second operator"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_file_line_and_remedy(old, new, words):
@@ -174,10 +149,7 @@ def test_a_mistake_is_one_line_that_names_file_line_and_remedy(old, new, words):
 def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
     (folder / "first.py").write_text(GELU)
     assert "operators/gelu.py:11: gelu: operator 'gelu' is declared in operators/first.py:11: gelu too; rename one" in mistake(GELU)
-    for name, what in (
-        ("none", "does not exist"),
-        ("operators/first.py", "is a file; give the folder that it lies in"),
-    ):
+    for name, what in (("none", "does not exist"), ("operators/first.py", "is a file; give the folder that it lies in")):
         with pytest.raises(RegistryError, match=what):
             operator_files.load([Path(name)])
     (folder / "first.py").unlink()

@@ -32,11 +32,7 @@ def test_flops_follow_from_the_case_and_choose_the_roof(read):
     assert (read().bound, read().roof) == ("arithmetic", "roofline")
     assert operators.counted_flops(CASE) == 12 * 2 + 8 / 2
     many = replace(CASE, params=(("cap", 10**5),))
-    assert [roofline.moves_streams(*asked) for asked in ((CASE, True), (many, True), (many, False))] == [
-        True,
-        False,
-        True,
-    ]
+    assert [roofline.moves_streams(*asked) for asked in ((CASE, True), (many, True), (many, False))] == [True, False, True]
 
 
 def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read):

@@ -57,10 +57,7 @@ def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded):
     assert {loaded[name].roof for name in loaded} == {"streams"}
 
 
-@over(
-    ("dtype", "which"),
-    [("float16", "streams"), ("float32", "streams"), ("float64", "streams"), ("float16", "roofline")],
-)
+@over(("dtype", "which"), [("float16", "streams"), ("float32", "streams"), ("float64", "streams"), ("float16", "roofline")])
 def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded, dtype, which):
     (variant,) = roof.variants(which, "cpu")
     for name in loaded:

@@ -145,10 +145,7 @@ def test_some_cases_are_ranked_among_themselves(folder, says):
     records = [timed(CASE, "quick", 5_000), timed(other, "quick", 9_000), timed(other, "slow", 90_000)]
     written(folder / "reports", *records, run_id="run-2")
     rows = table(says, "run-2", "--cases", f"{other.id},nothing-*")
-    assert {name: (row["case"], row["rank"]) for name, row in rows.items()} == {
-        "quick": (other.id, "1"),
-        "slow": (other.id, "2"),
-    }
+    assert {name: (row["case"], row["rank"]) for name, row in rows.items()} == {"quick": (other.id, "1"), "slow": (other.id, "2")}
 
 
 def test_tables_are_as_wide_as_the_terminal(folder, monkeypatch, says):

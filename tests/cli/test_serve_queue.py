@@ -199,11 +199,7 @@ def test_only_this_user_may_open_the_socket_and_a_stale_one_is_replaced(tmp_path
     serve._unix(path)[0].close()
     listener, where = serve._unix(path)
     assert (path.stat().st_mode & 0o777, where) == (0o600, f"listening on {path}")
-    for other, words in (
-        (path, "something is there"),
-        (tmp_path / ("x" * 200), "too long"),
-        (tmp_path / "no" / "s", "No such"),
-    ):
+    for other, words in ((path, "something is there"), (tmp_path / ("x" * 200), "too long"), (tmp_path / "no" / "s", "No such")):
         with pytest.raises(InputError, match=f"--socket: .*{words}"):
             serve._unix(other)
     listener.close()

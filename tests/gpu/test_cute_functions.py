@@ -114,11 +114,7 @@ def test_torch_compile_without_a_break():
         y, total = rms_norm(softmax(x * 2, -1), weight, None, residual)
         return (layer_norm(y) * total).sum()
 
-    inputs = [
-        randn(64, 1000, dtype=torch.float32),
-        randn(1000, dtype=torch.float32),
-        randn(64, 1000, dtype=torch.float32),
-    ]
+    inputs = [randn(64, 1000, dtype=torch.float32), randn(1000, dtype=torch.float32), randn(64, 1000, dtype=torch.float32)]
     inputs = [t.requires_grad_() for t in inputs]
     expected = torch.autograd.grad(function(*inputs), inputs)
     compiled = torch.compile(function, fullgraph=True)

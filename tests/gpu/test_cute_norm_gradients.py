@@ -91,13 +91,7 @@ def test_dtypes_heads_and_absent_ones_that_are_drawn(function, part):
 def test_views(function, dtype):
     _, weight, bias, _ = leaves((512,), dtype, torch.float32, dtype)
     base = randn(40, 3, 580, dtype=dtype)
-    for x in (
-        base[:, :, 8:520],
-        base[:, :, 1:513],
-        base[:, 1, 2:514],
-        base.transpose(0, 1)[..., 4:516],
-        base[0, 0, :512],
-    ):
+    for x in (base[:, :, 8:520], base[:, :, 1:513], base[:, 1, 2:514], base.transpose(0, 1)[..., 4:516], base[0, 0, :512]):
         check(function, [x.detach().requires_grad_(), weight, bias, None])
     scales = [t.detach()[..., 1:].requires_grad_() for t in (randn(513, dtype=dtype), randn(513))]
     check(function, [base[0, :, :512].detach().requires_grad_(), *scales, None])

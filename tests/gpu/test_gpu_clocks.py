@@ -46,10 +46,7 @@ def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
         assert {r.status for r in runs[-1].values()} == {Status.PASSED}
     for name, first in runs[0].items():
         again = runs[1][name]
-        print(
-            name,
-            *(f"{clock} {per_call_ns(r, clock):.0f} ns" for r in (first, again) for clock in ("graph", "device", "call")),
-        )
+        print(name, *(f"{clock} {per_call_ns(r, clock):.0f} ns" for r in (first, again) for clock in ("graph", "device", "call")))
         print(first.notes, first.clock("device"))
         for record in (first, again):
             graph = per_call_ns(record, "graph")

@@ -22,13 +22,7 @@ SOURCES = sorted({rung.source for rung in RUNGS.values()})
 # A warp with eight vectors a lane and three blocks of 256 threads to a multiprocessor; a block of 512 alone on its own.
 MOST_REGISTERS = {"warp_rows_8": 80, "warp_rows_9": 80, "rows_on_chip": 128}
 
-DTYPES = [
-    ("float16", "float16"),
-    ("float16", "float32"),
-    ("bfloat16", "bfloat16"),
-    ("bfloat16", "float32"),
-    ("float32", "float32"),
-]
+DTYPES = [("float16", "float16"), ("float16", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float32", "float32")]
 
 
 @pytest.fixture(autouse=True)

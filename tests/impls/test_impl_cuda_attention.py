@@ -126,11 +126,7 @@ def test_what_is_declared_is_scores_in_half_and_nothing_else():
 # The faults of the document that the forms come from, and others that are easily made: each a small change of the sources.
 RESCALED = ("attention.cu", "part[i] *= factor[i / 2];", "part[i] *= 1.0f;")
 SUM_RESCALED = ("softmax_tile.cuh", "sum[half] *= factor[half];", "")
-ONE_STRIP = (
-    "softmax_tile.cuh",
-    "reinterpret_cast<Strip*>(shared) + threadIdx.x / 32",
-    "reinterpret_cast<Strip*>(shared)",
-)
+ONE_STRIP = ("softmax_tile.cuh", "reinterpret_cast<Strip*>(shared) + threadIdx.x / 32", "reinterpret_cast<Strip*>(shared)")
 LAYOUT = ("attention.cu", "thread / 32 * 16 + thread % 32 / 4;", "thread / 32 * 16 + thread % 16 / 2;")
 NO_MASK = ("attention.cu", "if (tile + 2 >= count)", "if (false)")
 NO_WAIT = ("attention.cu", "        wait_groups<1>();\n", "")

@@ -51,10 +51,7 @@ def test_plain_launches_share_the_structure_and_keep_their_constants(launches):
     alone, pair = launcher.parameters(), launcher.parameters(NUMBERS.pack(7, 8))
     made = (launcher.plain("first", 5, 256, alone), launcher.plain("second", 6, 128, pair))
     launcher(0xABC, NUMBERS.pack_into, (1, 2), made)
-    assert launches == [
-        ("first", (5, 1, 1, 256, 1, 1, 0, 0xABC, alone, 0)),
-        ("second", (6, 1, 1, 128, 1, 1, 0, 0xABC, pair, 0)),
-    ]
+    assert launches == [("first", (5, 1, 1, 256, 1, 1, 0, 0xABC, alone, 0)), ("second", (6, 1, 1, 128, 1, 1, 0, 0xABC, pair, 0))]
     assert parameters(alone, NUMBERS) == [(1, 2)]
     assert parameters(pair, NUMBERS, NUMBERS) == [(1, 2), (7, 8)]
 

@@ -167,14 +167,7 @@ def test_what_lies_far_below_the_peak_is_not_lost(prepare, name, asked):
         ((5, 200000), True, 2),
         ((3, 600000), False, 1),
     ],
-    ids=[
-        "kept",
-        "read twice",
-        "a team a row",
-        "a team a row, read twice",
-        "rounds of two teams",
-        "rounds of one team, read twice",
-    ],
+    ids=["kept", "read twice", "a team a row", "a team a row, read twice", "rounds of two teams", "rounds of one team, read twice"],
 )
 def test_teams_of_blocks(prepare, shape, kept_whole, teams):
     asked = case(shape, layout="offset-1")
@@ -193,8 +186,7 @@ PIECES_BYTES = 4 * plans.MOST_PIECES * plans.PIECE_BYTES
 
 @pytest.mark.parametrize("layout", ["contiguous", "offset-1"])
 @pytest.mark.parametrize(
-    "row_bytes",
-    [HELD_BYTES - 16, HELD_BYTES + 4, HELD_BYTES + 3 * plans.PIECE_BYTES - 4, HELD_BYTES + PIECES_BYTES - 16],
+    "row_bytes", [HELD_BYTES - 16, HELD_BYTES + 4, HELD_BYTES + 3 * plans.PIECE_BYTES - 4, HELD_BYTES + PIECES_BYTES - 16]
 )
 def test_rows_on_chip(prepare, row_bytes, layout):
     asked = case((1, row_bytes // 4), layout=layout)

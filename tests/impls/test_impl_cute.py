@@ -28,10 +28,7 @@ SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place")
 PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
-MASKS = {
-    "masked_softmax": (("scale", 0.125),),
-    "biased_softmax": (("scale", 0.125),),
-}
+MASKS = {"masked_softmax": (("scale", 0.125),), "biased_softmax": (("scale", 0.125),)}
 
 
 def entry(operator):

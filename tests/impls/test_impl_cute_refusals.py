@@ -17,11 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallbac
     [
         (lambda: _functions.softmax(torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
         (lambda: _functions.softmax_backward(torch.zeros(3), torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
-        (
-            lambda: _norm_functions.norm(torch.zeros(3), None, None, None, True, 1e-5),
-            ValueError,
-            "CUDA tensors.* on cpu",
-        ),
+        (lambda: _norm_functions.norm(torch.zeros(3), None, None, None, True, 1e-5), ValueError, "CUDA tensors.* on cpu"),
         (lambda: _functions.softmax(torch.zeros(3, device="meta")), ValueError, "on meta"),
     ],
 )
@@ -89,18 +85,7 @@ def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
 def test_a_gradient_that_is_wrong_on_this_gpu_is_not_used(monkeypatch, mistake):
     """By a stand-in of the kernel whose output of this number is off in one place."""
     monkeypatch.setattr(_norm_backward, "outside", contextlib.nullcontext)
-    names = (
-        "float16",
-        "float16",
-        "float16",
-        "float16",
-        "float32",
-        "float32",
-        "float16",
-        "float16",
-        "float16",
-        "float16",
-    )
+    names = ("float16", "float16", "float16", "float16", "float32", "float32", "float16", "float16", "float16", "float16")
 
     def launch(blocks, tensors, of_vectors, heads):
         dy, t, weight, of_total, rstd, mean, dx, dresidual = tensors

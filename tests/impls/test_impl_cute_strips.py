@@ -121,9 +121,7 @@ def test_the_kernels_as_they_are_compiled():
     pytest.importorskip("cutlass")
     mixed = {"bfloat16": "float32", "float32": "bfloat16"}
     for columns, dtype, layer, adds in drawn(
-        itertools.product((13, 64, 1001, 4096, 16384, 262144), mixed, (False, True), (False, True)),
-        __name__,
-        "compiled",
+        itertools.product((13, 64, 1001, 4096, 16384, 262144), mixed, (False, True), (False, True)), __name__, "compiled"
     ):
         other, row = mixed[dtype] if adds else dtype, "float32"
         statistics, outputs = (row, row if layer else ""), (dtype, other if adds else "", row, row if layer else "")

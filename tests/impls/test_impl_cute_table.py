@@ -240,10 +240,7 @@ def test_the_kernels_of_gradients_over_the_whole_gpu(dtype, columns):
     assert kernel.registers * split.config.cta_threads <= REGISTERS
 
 
-@every(
-    ("dtype", "columns", "aligned"),
-    [(d, *row) for d in ("float16", "float32") for row in ((262144, True), (50257, False))],
-)
+@every(("dtype", "columns", "aligned"), [(d, *row) for d in ("float16", "float32") for row in ((262144, True), (50257, False))])
 def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
     copying = {}
     for build in Cell("softmax", dtype, columns, aligned).builds[1:-1]:

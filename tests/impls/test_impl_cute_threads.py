@@ -86,10 +86,7 @@ def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
     generator = torch.Generator().manual_seed(len(layout))
     x, residual = (torch.randn(rows, columns, generator=generator).half() + 0.5 for _ in range(2))
     weight, bias = (torch.randn(heads, columns, generator=generator).half() for _ in range(2))
-    given = [
-        *(tensor(x, own, pad), tensor(weight, other)),
-        *(tensor(bias, own, 8), tensor(residual, other, pad)),
-    ]
+    given = [*(tensor(x, own, pad), tensor(weight, other)), *(tensor(bias, own, 8), tensor(residual, other, pad))]
     empty = torch.full((rows, columns), torch.nan)
     made = [tensor(empty, own), tensor(empty, other), *(tensor(empty[:, 0]) for _ in "12")]
     with emulated.family() as family:
@@ -131,10 +128,7 @@ def test_what_is_seen_adds_up_to_one(layout, operator):
 @every(("layout", "online"), [(x, online) for x, c in LAYOUTS.items() for online in {True, c.peers == 1}])
 def test_what_lies_far_below_the_peak_is_not_lost(layout, online):
     config = LAYOUTS[layout]
-    pairs = {
-        2: [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")],
-        4: [("float32", "float32")],
-    }
+    pairs = {2: [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")], 4: [("float32", "float32")]}
     for dtype, out_dtype in pairs[config.itemsize][: 3 if online else 1]:
         x = torch.cat([depths.peaks(config.columns, 8).to(getattr(torch, dtype)), depths.rows(config.columns, dtype, 6)])
         assert not fault(Case("softmax", tuple(x.shape), dtype, out_dtype), (x,), config, online=online), dtype

@@ -49,10 +49,7 @@ FAULTS = {
     "earlier tiles are not rescaled": ("acc * factor[:, None]", "acc"),
     "the sum is not rescaled": ("total * factor", "total"),
     "no guard for tiles of -inf": ('tl.where(risen == float("-inf"), 0.0, risen)', "risen"),
-    "the mask is aligned to the top left": (
-        "tl.minimum(row + (keys - queries), keys - 1)",
-        "tl.minimum(row, keys - 1)",
-    ),
+    "the mask is aligned to the top left": ("tl.minimum(row + (keys - queries), keys - 1)", "tl.minimum(row, keys - 1)"),
 }
 
 

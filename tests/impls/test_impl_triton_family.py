@@ -119,12 +119,7 @@ def test_segments_longer_than_a_program_holds():
 FAULTS = {
     "no guard for lanes of -inf": ("_rows", 'tl.where(top == -float("inf"), 0.0, top)', "top", "cross_entropy"),
     "lanes are not rescaled": ("_rows", "total * power(maximum - base, True)", "total", "cross_entropy"),
-    "the target's logit is not subtracted": (
-        "_rows",
-        "dx - (1.0 - SMOOTHING), dx)\n",
-        "dx, dx)\n",
-        "cross_entropy_both",
-    ),
+    "the target's logit is not subtracted": ("_rows", "dx - (1.0 - SMOOTHING), dx)\n", "dx, dx)\n", "cross_entropy_both"),
     "ignored rows have a loss": ("_rows", "if target == IGNORE:", "if target == -7:", "cross_entropy"),
     "the gradient of z is forgotten": ("_rows", "grown += 2.0 * Z * lse", "grown += 0.0", "cross_entropy_both"),
     "equal keys keep the order of their columns": ("_topk", "(rival > keys[slot]) |", "", "softmax_topk"),

@@ -17,17 +17,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 FAMILY = ROOT / "impls" / "triton"
 RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best", "split")
-SHAPES = [
-    (1, 1),
-    (37, 7),
-    (32768, 256),
-    (4096, 16384),
-    (4096, 32768),
-    (4096, 65536),
-    (3, 50257),
-    (1, 10**8),
-    (1, 2**31 - 2**24),
-]
+SHAPES = [(1, 1), (37, 7), (32768, 256), (4096, 16384), (4096, 32768), (4096, 65536), (3, 50257), (1, 10**8), (1, 2**31 - 2**24)]
 
 
 def of(module, name):
@@ -177,12 +167,7 @@ def test_a_kernel_gets_its_arguments_in_its_order(launched, shape):
 def test_strides_and_alignment_have_kernels_of_their_own(launched):
     launch = launched.prepare(case(4, 64), plan("best", 4, 64))
     dense = torch.zeros(4 * 72 + 1, dtype=torch.float16)
-    for x in (
-        dense[:256].view(4, 64),
-        dense[:288].view(4, 72)[:, :64],
-        dense[1:257].view(4, 64),
-        dense[:256].view(4, 64),
-    ):
+    for x in (dense[:256].view(4, 64), dense[:288].view(4, 72)[:, :64], dense[1:257].view(4, 64), dense[:256].view(4, 64)):
         launch(x)
     seen = [(call.sizes["x_row"] * call.constants["VEC"], unaligned) for call, _, unaligned, _ in launched.asked]
     assert seen == [(64, ()), (72, ()), (64, ("x_ptr",)), (64, ())]

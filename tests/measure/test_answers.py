@@ -24,11 +24,7 @@ GOOD = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {"accuracy": {"largest": 0.5, "p99": 0.25, "bias": -0.1, "elements": 64}},
     "author": {"path": "/tmp/x", "open_because": ""},
-    "take": {
-        "kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}],
-        "digest": "ab",
-        "accuracy": None,
-    },
+    "take": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}], "digest": "ab", "accuracy": None},
     "cold": {"cold": [[4]]},
     "prove": {},
     "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},

@@ -121,10 +121,7 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
     done = []
     fake = SimpleNamespace(
-        RLIMIT_NOFILE=7,
-        RLIM_INFINITY=-1,
-        getrlimit=lambda kind: (soft, hard),
-        setrlimit=lambda kind, to: done.append(to),
+        RLIMIT_NOFILE=7, RLIM_INFINITY=-1, getrlimit=lambda kind: (soft, hard), setrlimit=lambda kind, to: done.append(to)
     )
     monkeypatch.setattr(descriptors, "resource", fake)
     descriptors.make_room(41)

@@ -94,12 +94,7 @@ def test_the_page_tells_in_how_many_cases():
 
 @pytest.mark.parametrize(
     ("asked", "variable", "count", "pinned"),
-    [
-        (0, "", 1, {cores.PINNED: "1"}),
-        (3, "", 3, {cores.PINNED: "3"}),
-        (0, "4,2", 4, {}),
-        (2, "4", 2, {cores.PINNED: "2"}),
-    ],
+    [(0, "", 1, {cores.PINNED: "1"}), (3, "", 3, {cores.PINNED: "3"}), (0, "4,2", 4, {}), (2, "4", 2, {cores.PINNED: "2"})],
 )
 def test_one_thread_unless_more_are_asked_for(monkeypatch, asked, variable, count, pinned):
     monkeypatch.setenv("OMP_NUM_THREADS", variable)

@@ -59,11 +59,7 @@ def test_column_blocks_of_a_long_row(monkeypatch):
         (make(dtype="float16"), lambda x: x.softmax(-1).float(), "wrong dtype: float32 where float16 is expected"),
         (make(), lambda x: x.softmax(-1)[:, :-1], "wrong shape: (6, 4095) where (6, 4096) is expected"),
         (make((6, 6)), lambda x: x.softmax(-1).repeat(1, 2)[:, :6], "wrong strides: (12, 1) for the shape (6, 6)"),
-        (
-            make((6, 6)),
-            lambda x: x.softmax(-1).to_sparse(),
-            "wrong layout: sparse_coo where a dense tensor is expected",
-        ),
+        (make((6, 6)), lambda x: x.softmax(-1).to_sparse(), "wrong layout: sparse_coo where a dense tensor is expected"),
         (make((6, 6)), lambda x: x.softmax(-1).as_subclass(Own), "left lazy: a Own, which may compute when it is read"),
         (make((6, 6)), lambda x: torch._neg_view(-x.softmax(-1)), "left lazy: a negation, a conjugation or a zero"),
         (make((6, 6)), lambda x: torch._efficientzerotensor(6, 6), "left lazy: a negation, a conjugation or a zero"),

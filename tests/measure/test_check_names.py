@@ -28,10 +28,7 @@ def make():
         (lambda x: (x.data_ptr(), x._version), "cached by pointer, "),
         (lambda x: x.shape, "cached by shape, "),
         (lambda x: 0, "cached by shape, "),
-        (
-            lambda x: float(x[0, 0]),
-            "cached by a part of the input: one element of the input had changed, and its row had",
-        ),
+        (lambda x: float(x[0, 0]), "cached by a part of the input: one element of the input had changed, and its row had"),
         (lambda x: tuple(x[:, 7].tolist()), "cached by a part of the input: "),
     ],
 )

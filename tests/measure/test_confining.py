@@ -133,11 +133,7 @@ def test_what_fails_is_said_and_ends_nothing(monkeypatch):
     monkeypatch.setattr(landlock, "restrict", forbidden)
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     why = "no: Landlock: Operation not supported"
-    assert confining.possible.__wrapped__() == {
-        "writes": why,
-        "network": "no: seccomp: the filter is for x86_64",
-        "signals": why,
-    }
+    assert confining.possible.__wrapped__() == {"writes": why, "network": "no: seccomp: the filter is for x86_64", "signals": why}
 
 
 @needs_all

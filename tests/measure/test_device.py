@@ -201,8 +201,7 @@ def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_thro
 def faked(pytester, monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: H200)
     pytester.makefile(
-        ".yaml",
-        shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}",
+        ".yaml", shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}"
     )
     return pytester
 

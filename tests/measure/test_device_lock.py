@@ -174,12 +174,7 @@ def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path, monkeypatch):
 
 
 def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder, tmp_path):
-    write(
-        tmp_path / "mine",
-        "locks",
-        "import",
-        f"import fcntl\nheld = open({str(folder / 'cpu.lock')!r})\nfcntl.flock(held, 2)",
-    )
+    write(tmp_path / "mine", "locks", "import", f"import fcntl\nheld = open({str(folder / 'cpu.lock')!r})\nfcntl.flock(held, 2)")
     with DeviceLock("cpu", "r").hold(shared=False, waiting=never):
         pass
     device_lock, told = DeviceLock("cpu", "r"), []

@@ -17,11 +17,7 @@ THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctyp
 
 # what is done -> its code, the status that it gets, and what the reason must say
 DEEDS = {
-    "raises": (
-        "raise RuntimeError('on purpose')",
-        "RUNTIME_ERROR",
-        r"{place} raised RuntimeError: on purpose \(raises_",
-    ),
+    "raises": ("raise RuntimeError('on purpose')", "RUNTIME_ERROR", r"{place} raised RuntimeError: on purpose \(raises_"),
     "raises_odd_text": ("raise ValueError('\\x1b[2J\\udcff')", "RUNTIME_ERROR", r"raised ValueError: \?\[2J\?"),
     "exits_python": ("sys.exit('bye')", "RUNTIME_ERROR", "{place} raised SystemExit: bye"),
     "interrupts": ("signal.raise_signal(signal.SIGINT)", "CRASHED", "died of SIGINT"),
@@ -58,11 +54,7 @@ DEEDS = {
         "CRASHED",
         "wrote into the harness's own channel: not JSON",
     ),
-    "asks_too_much": (
-        "torch.empty(2**45, dtype=torch.uint8)",
-        "OUT_OF_MEMORY",
-        "{place}: .*allocate 35184372088832 bytes",
-    ),
+    "asks_too_much": ("torch.empty(2**45, dtype=torch.uint8)", "OUT_OF_MEMORY", "{place}: .*allocate 35184372088832 bytes"),
     # untouched zero pages take address space, not memory; without a limit this stops by itself
     "grows": (
         "kept = []\nfor _ in range(2000): kept.append(bytes(2**28))\nraise KeyError('no limit')",
@@ -70,11 +62,7 @@ DEEDS = {
         "{place}: MemoryError",
     ),
     "throws": (THROWS, "CRASHED", "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
-    "terminates": (
-        f"{CXX}._ZSt9terminatev()",
-        "CRASHED",
-        "died of SIGABRT in .*; its last words: terminate called without",
-    ),
+    "terminates": (f"{CXX}._ZSt9terminatev()", "CRASHED", "died of SIGABRT in .*; its last words: terminate called without"),
     "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "CRASHED", "died of SIGABRT"),
     "throws_in_a_thread": (
         f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",
@@ -108,21 +96,11 @@ ANSWERS = {
     "numpy": ("launch", "return torch.softmax(x, -1).numpy()", "INCORRECT", "wrong type: ndarray"),
     "two": ("launch", "return torch.softmax(x, -1), x", "INCORRECT", "2 outputs were returned where 1 are expected"),
     "zeros": ("launch", "return torch.zeros_like(x)", "INCORRECT", "every element is 0"),
-    "no_launch": (
-        "factory",
-        "return 3",
-        "RUNTIME_ERROR",
-        "factory raised TypeError: the factory returned int, not a launch",
-    ),
+    "no_launch": ("factory", "return 3", "RUNTIME_ERROR", "factory raised TypeError: the factory returned int, not a launch"),
     "unsupported": ("factory", "raise Unsupported('only\\nodd rows')", "UNSUPPORTED", "^only odd rows$"),
     "unsupported_late": ("launch", "raise Unsupported('not here')", "UNSUPPORTED", "^not here$"),
     "unsupported_mute": ("factory", "raise Unsupported", "UNSUPPORTED", "^no reason given$"),
-    "renamed": (
-        "import",
-        "globals().update(implementation=lambda **_: lambda f: None)",
-        "RUNTIME_ERROR",
-        "factory raised",
-    ),
+    "renamed": ("import", "globals().update(implementation=lambda **_: lambda f: None)", "RUNTIME_ERROR", "factory raised"),
 }
 
 # harmless, however rude
@@ -273,12 +251,7 @@ def test_always_dying_is_given_up(tmp_path_factory):
 def test_memory_limit_is_set(tmp_path_factory):
     """The limit itself, read in a worker: below what the machine has, so that `grows` ends by it."""
     folder = tmp_path_factory.mktemp("limit")
-    write(
-        folder,
-        "limited",
-        "factory",
-        "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))",
-    )
+    write(folder, "limited", "factory", "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))")
     with arena(folder) as field:
         limit = int(field.run(BAD)["limited"].reason)
     assert 0 < limit < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

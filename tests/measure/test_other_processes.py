@@ -201,8 +201,7 @@ def test_the_header_warns(nvml, stranger, pytester, monkeypatch):
     monkeypatch.setattr(device, "gpus", lambda: (CARD,))
     nvml.compute = {stranger: 1_000_000_000}
     pytester.makefile(
-        ".yaml",
-        shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}",
+        ".yaml", shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}"
     )
     result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only")
     assert result.ret == 0

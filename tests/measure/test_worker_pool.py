@@ -83,10 +83,5 @@ def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(monkeypat
     monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(Process()) or started[-1])
     pool = WorkerPool("cpu", forkserver=Process)
     for source_hash in ("1", "1", "2", "1"):
-        pool.assign(
-            [
-                Entrant(replace(variant("mine"), source_hash=source_hash), "entrant"),
-                Entrant(variant("other"), "entrant"),
-            ]
-        )
+        pool.assign([Entrant(replace(variant("mine"), source_hash=source_hash), "entrant"), Entrant(variant("other"), "entrant")])
     assert [worker.is_alive for worker in started] == [False, True, False, True]

@@ -60,8 +60,7 @@ def test_fixed_placements_would_mislead():
 
 # Critical values from Student's table (two-sided).
 @pytest.mark.parametrize(
-    ("freedom", "error", "value"),
-    [(1, 0.05, 12.706), (2, 0.05, 4.303), (4, 0.05, 2.776), (7, 0.01, 3.499), (31, 0.01, 2.744)],
+    ("freedom", "error", "value"), [(1, 0.05, 12.706), (2, 0.05, 4.303), (4, 0.05, 2.776), (7, 0.01, 3.499), (31, 0.01, 2.744)]
 )
 def test_student_t_matches_the_table(freedom, error, value):
     assert stats.student_t(freedom, error) == pytest.approx(value, abs=2e-3)

@@ -36,11 +36,7 @@ def test_only_what_is_named_runs_in_the_cases_given_with_their_parameters(tmp_pa
 @pytest.mark.parametrize(
     ("kernels", "cases", "words"),
     [
-        (
-            ["torch_eagr"],
-            [CASE],
-            "'torch_eagr' is no file, no folder and no bundled implementation; did you mean 'torch_eager'",
-        ),
+        (["torch_eagr"], [CASE], "'torch_eagr' is no file, no folder and no bundled implementation; did you mean 'torch_eager'"),
         (["empty"], [CASE], "these files declare no implementation"),
         (["torch_eager"], [], "no cases; give Case objects, or names of profiles"),
         (["torch_eager"], "publishd", "no profile 'publishd'; did you mean 'published'"),

@@ -208,8 +208,7 @@ def test_no_referee_watches_what_only_an_author_can_do():
 def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""
     found = reached(
-        room,
-        without=("cli.api", "cli.bisect", "cli.capture", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor"),
+        room, without=("cli.api", "cli.bisect", "cli.capture", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor")
     )
     assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "session"]) and module != "measure.device"]
 

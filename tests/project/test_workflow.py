@@ -39,11 +39,7 @@ def test_it_has_the_parts_of_a_workflow():
     assert WORKFLOW[True].keys() == {"push", "pull_request"}
     for job in JOBS.values():
         assert job.keys() == {"if", "runs-on", "permissions", "steps"}
-        assert set(job["permissions"].items()) <= {
-            ("contents", "read"),
-            ("contents", "write"),
-            ("pull-requests", "write"),
-        }
+        assert set(job["permissions"].items()) <= {("contents", "read"), ("contents", "write"), ("pull-requests", "write")}
     for step in STEPS:
         assert ("run" in step) != ("uses" in step)
         assert step.keys() <= {"uses", "with", "run", "env", "if"}
@@ -101,16 +97,9 @@ def test_its_scripts_run_and_write_one_comment(tmp_path):
     (folder / "shapes.yaml").write_text(SHAPES)
     gh.write_text(GH)
     gh.chmod(0o755)
-    short = {
-        "PYTEST_ADDOPTS": "--softbench-budget=0.5 --softbench-no-page -p no:cacheprovider",
-        "CUDA_VISIBLE_DEVICES": "",
-    }
+    short = {"PYTEST_ADDOPTS": "--softbench-budget=0.5 --softbench-no-page -p no:cacheprovider", "CUDA_VISIBLE_DEVICES": ""}
     environment = {**os.environ, "PATH": f"{gh.parent}:{os.environ['PATH']}", "PYTHONPATH": PYTHONPATH, **short}
-    environment |= {
-        "GITHUB_ACTIONS": "true",
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
-        "OMP_NUM_THREADS": "1",
-    }
+    environment |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), "OMP_NUM_THREADS": "1"}
     for done in scripts("main", folder, environment):
         assert done.returncode == 0, done.stdout + done.stderr
     assert '"name": "softmax-float32-16x256::mine"' in (folder / "times.json").read_text()

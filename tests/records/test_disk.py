@@ -124,10 +124,7 @@ def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(w
     """
     forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
     forged += "; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))"
-    removed = {
-        SECOND: "import shutil; shutil.rmtree('reports')",
-        THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]",
-    }
+    removed = {SECOND: "import shutil; shutil.rmtree('reports')", THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]"}
     folder = with_deeds(tmp_path, {**removed, FOURTH: forged})
     done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=1)
     written = r"softbench: .*\.jsonl was (\w+) during the run; all that was in it is written again"

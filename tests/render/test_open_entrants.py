@@ -51,11 +51,7 @@ def rows(text):
 def test_the_terminal():
     text = tables.board_tables(BOARD)
     first, second, last = (line.split() for line in text.splitlines() if re.match(r"\s*(\d|open) +\w+ +triton", line))
-    assert (first[:2], second[:2], last) == (
-        ["1", "mine"],
-        ["2", "yours"],
-        ["open", "hidden", "triton", "-", "0/3", "-", "0", "0"],
-    )
+    assert (first[:2], second[:2], last) == (["1", "mine"], ["2", "yours"], ["open", "hidden", "triton", "-", "0/3", "-", "0", "0"])
     assert f"open: hidden is open in 3 of 3 cases: {WHY}" in text
     assert "open not sealed, so not ranked" in text
     assert re.search(r"\[4096, 1024\] .* / 4000.00 \* .* / 3000.00  .* / 800\d.\d\d open", text)
@@ -151,12 +147,7 @@ def test_figures_name_it_open_and_measure_nobody_by_it():
     assert ("hidden", "entrant") not in roles
     tiles = {view.label.split(":")[0]: view.blocks[0] for view in heatmap.grid(BOARD).views}["latency, µs"]
     named = {column.title: tile for column, tile in zip(tiles.columns, tiles.rows[0].tiles, strict=True)}
-    assert (named["mine"].heat, named["mine"].bold, named["hidden"].sign, named["hidden"].bold) == (
-        1,
-        True,
-        OPEN,
-        False,
-    )
+    assert (named["mine"].heat, named["mine"].bold, named["hidden"].sign, named["hidden"].bold) == (1, True, OPEN, False)
 
 
 def test_the_tint_of_arithmetic_is_relative_to_what_counts():

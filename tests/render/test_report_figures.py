@@ -37,10 +37,7 @@ def three(*extra):
 def test_time_over_the_roof_has_a_point_per_case_and_its_reference():
     (view,) = drawn(three())["ratio"]["views"]
     series = named(view)
-    assert [(name, entry["role"]) for name, entry in series.items()] == [
-        ("ours", "entrant"),
-        ("torch_eager", "reference"),
-    ]
+    assert [(name, entry["role"]) for name, entry in series.items()] == [("ours", "entrant"), ("torch_eager", "reference")]
     assert series["ours"]["x"] == [1024, 131072]
     assert series["ours"]["y"] == pytest.approx([48_500 / 40_000] * 2, rel=1e-3)
     assert series["torch_eager"]["y"] == pytest.approx([2.25] * 2, rel=1e-3)

@@ -115,11 +115,7 @@ def test_the_speed_ups_of_the_heat_map_are_those_that_the_command_draws(js):
     own, compared = measures(board)["speedup"], 0
     for (case, cell), shown in zip(Cells(board).all, js(all_said, data), strict=True):
         if cell.speedup is not None and shown:
-            assert shown == [
-                own.text(cell.speedup),
-                pytest.approx(own.heat(cell.speedup, case)),
-                own.less(cell.speedup),
-            ]
+            assert shown == [own.text(cell.speedup), pytest.approx(own.heat(cell.speedup, case)), own.less(cell.speedup)]
             compared += 1
     assert compared > 50
 

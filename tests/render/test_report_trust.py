@@ -48,10 +48,7 @@ OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (
-            _said([_read(A, throttle="sw_thermal+power_cap"), B]),
-            "throttled in 8 of 8 readings (sw_thermal+power_cap), 1980 MHz",
-        ),
+        (_said([_read(A, throttle="sw_thermal+power_cap"), B]), "throttled in 8 of 8 readings (sw_thermal+power_cap), 1980 MHz"),
         (
             _said([replace(A, samples=(MEASURED_AGAIN, ASIDE)), B]),
             "never throttled in 8 readings, 1980 MHz, 2 placements of a throttled or slower GPU not counted, marked ~",
@@ -130,12 +127,7 @@ def test_a_run_without_times_and_a_case_that_only_the_reference_ran_have_a_page(
 def test_what_implementations_could_do_to_others_is_said_by_runs_that_know():
     yes = dict.fromkeys(("writes", "network", "signals"), "yes")
     found = {}
-    for confined in (
-        yes,
-        yes | {"signals": "no: why"},
-        dict.fromkeys(yes, "no: off"),
-        yes | {"writes": "yes, but for X"},
-    ):
+    for confined in (yes, yes | {"signals": "no: why"}, dict.fromkeys(yes, "no: off"), yes | {"writes": "yes, but for X"}):
         said = _said(GOOD, confined=confined)
         found |= {text: good for text, good in said.items() if "confined" in text}
     assert found == {

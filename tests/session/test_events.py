@@ -57,12 +57,7 @@ def test_a_run(tmp_path):
 def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path):
     events, seen = Events(tmp_path / "e"), list[str]()
     listener = events.told(Listener(lambda progress: seen.append(progress.step)), lambda case: None)
-    for stage, step, amid in (
-        ("rounds", "1", False),
-        ("rounds", "2", False),
-        ("calls", "3", True),
-        ("rounds", "4", False),
-    ):
+    for stage, step, amid in (("rounds", "1", False), ("rounds", "2", False), ("calls", "3", True), ("rounds", "4", False)):
         listener.progress(Progress(stage, CASE, step, amid_rounds=amid))
     events.end(0)
     assert [(e["event"], e.get("case"), e.get("stage")) for e in read(tmp_path / "e")] == [

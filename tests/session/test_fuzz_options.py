@@ -34,13 +34,7 @@ SHAPES = {
             "description": "d",
             "groups": [
                 {"operator": "softmax", "dtype": ["float16", "float32"], "shapes": [[4, 8], [1, 1]], "why": "w"},
-                {
-                    "operator": ["rmsnorm"],
-                    "dtype": "float32",
-                    "rows": [1, 2],
-                    "columns": 8,
-                    "layout": "offset-1+padded-3",
-                },
+                {"operator": ["rmsnorm"], "dtype": "float32", "rows": [1, 2], "columns": 8, "layout": "offset-1+padded-3"},
             ],
         },
         "checked": {

@@ -120,10 +120,7 @@ def test_ladder_is_true_or_false(tmp_path):
         (("-k", "own_first"), ["own_first"]),
         (("-k", "not torch"), ["own_best"]),
         (("shapes.yaml::softmax-float32-16x256::own_second[w=2]",), ["own_second[w=2]"]),
-        (
-            ("--softbench-profile=cpu,steps", "-k", "4x256 and own"),
-            ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"],
-        ),
+        (("--softbench-profile=cpu,steps", "-k", "4x256 and own"), ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]),
         (
             ("--softbench-profile=steps", "-k", "softmax-float32-4x256"),
             ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"],

@@ -79,16 +79,9 @@ def scene(stage="rounds", step="", **more):
 @pytest.mark.parametrize("columns", [50, 80, 120])
 def test_no_line_is_longer_than_the_terminal(columns):
     file = Terminal(columns)
-    long = [
-        Player("a_" * 150 + "z", "entrant", "undecided", 1e5, 50.0),
-        Player("宽" * 100, "entrant", "open", 1e5, 50.0),
-    ]
+    long = [Player("a_" * 150 + "z", "entrant", "undecided", 1e5, 50.0), Player("宽" * 100, "entrant", "open", 1e5, 50.0)]
     board = LiveBoard(file, has_colors=True)
-    board.draw(
-        [word + " and more" * 20 for word in WORDS],
-        [*FIELD, *long, Player("\x1b[2Jhi", "entrant", "open")],
-        (columns, 24),
-    )
+    board.draw([word + " and more" * 20 for word in WORDS], [*FIELD, *long, Player("\x1b[2Jhi", "entrant", "open")], (columns, 24))
     shown = file.shown
     assert len(shown) == 2 + 1 + len(FIELD) + 3  # none is wrapped
     assert [line[-1] for line in shown[:2]] == ["…", "…"]

@@ -70,10 +70,7 @@ def test_a_package_that_triton_needs_is_named_with_its_extra(phase, monkeypatch)
 def test_nvrtc_that_is_missing_is_no_compile_error():
     error = RuntimeError("compiling failed")
     error.__cause__ = RuntimeError('Failure finding "libnvrtc.so": No such file: libnvrtc.so*')
-    assert faults.classify(error, "cubins") == (
-        Status.UNAVAILABLE,
-        "libnvrtc is missing: pip install 'softbench[cuda]'",
-    )
+    assert faults.classify(error, "cubins") == (Status.UNAVAILABLE, "libnvrtc is missing: pip install 'softbench[cuda]'")
 
 
 def test_a_command_that_needs_a_package_says_so(tmp_path, monkeypatch, capsys):

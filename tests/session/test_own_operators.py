@@ -55,13 +55,7 @@ def test_the_passport_holds_the_file_that_judged(gelu_run):
 
 @over(
     "command",
-    [
-        ("table", "latest"),
-        ("report", "latest"),
-        ("compare", "latest", "latest"),
-        ("history",),
-        ("show", "gelu-float32-16x256"),
-    ],
+    [("table", "latest"), ("report", "latest"), ("compare", "latest", "latest"), ("history",), ("show", "gelu-float32-16x256")],
 )
 def test_records_are_read_without_the_operator(gelu_run, tmp_path, monkeypatch, says, command):
     (tmp_path / "reports").mkdir(exist_ok=True)
@@ -94,11 +88,7 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
     roofs = {(cell["variant"]["implementation"], cell["status"]) for cell in cells if cell["role"] == "roof"}
     assert roofs == {("host_copy", "PASSED"), ("host_read2_write2", "PASSED")}
     moved = {cell["case"]["operator"]: cell["ideal_bytes"] for cell in cells if cell["case"]["shape"] == [16, 256]}
-    assert moved == {
-        "gelu": 2 * 16 * 256 * 4,
-        "l2norm": (2 * 16 * 256 + 256 + 16) * 4,
-        "geglu": (4 * 16 * 256 + 16) * 4,
-    }
+    assert moved == {"gelu": 2 * 16 * 256 * 4, "l2norm": (2 * 16 * 256 + 256 + 16) * 4, "geglu": (4 * 16 * 256 + 16) * 4}
 
 
 @over(

@@ -28,9 +28,6 @@ def test_packages_are_what_implementations_require_and_what_that_requires(monkey
     monkeypatch.setattr(passport, "installed", installed)
     always = {"python", "softbench", "torch"}
     assert passport.packages().keys() == always
-    asks = [
-        variant("a", requires=("cuda>=sm_90", "quack-kernels")),
-        variant("b", requires=("Flash_Attn>=2.8", "torch")),
-    ]
+    asks = [variant("a", requires=("cuda>=sm_90", "quack-kernels")), variant("b", requires=("Flash_Attn>=2.8", "torch"))]
     further = {"nvidia-cutlass-dsl", "cuda-python", "cuda-bindings", "apache-tvm-ffi", "typing-extensions"}
     assert passport.packages(asks).keys() == always | further | {"quack-kernels", "flash-attn"}

@@ -96,12 +96,7 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
     [
         ("device", "name", "Another CPU", "it was made with name 'Another CPU', and here it is"),
         ("device", "kind", "cuda", "it was made with kind 'cuda', and here it is 'cpu'"),
-        (
-            "settings",
-            "budget_s",
-            9.0,
-            f"it was made with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}",
-        ),
+        ("settings", "budget_s", 9.0, f"it was made with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}"),
         ("settings", "traffic", True, "it was made with --softbench-traffic, and here without"),
         ("", "seed", 5, "it was made with --softbench-seed=5, and here with --softbench-seed=4"),
         ("", "commit", "0123abc", "it was made by softbench of commit 0123abc, and here it is "),

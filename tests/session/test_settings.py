@@ -74,8 +74,7 @@ def test_reports_go_where_they_are_asked_to(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
-    [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))],
+    ("text", "names"), [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))]
 )
 def test_profiles(tmp_path, text, names):
     assert read(tmp_path, profile=text).profiles == names

@@ -198,10 +198,7 @@ def test_a_run_of_nothing_leaves_nothing(command):
     ("arguments", "words"),
     [
         ("-n 5", "-n 5: every worker needs a GPU of its own, and 3 GPUs are visible here"),
-        (
-            "--tx popen --tx ssh=old",
-            "of one model, and here are two: name 'NVIDIA H100' on old, and 'NVIDIA H200' on a,",
-        ),
+        ("--tx popen --tx ssh=old", "of one model, and here are two: name 'NVIDIA H100' on old, and 'NVIDIA H200' on a,"),
         ("--tx popen --tx ssh=down", "--tx ssh=down: no worker can be started there (the connection failed)"),
     ],
 )

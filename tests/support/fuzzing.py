@@ -20,20 +20,7 @@ RANDOM = st.randoms(use_true_random=False)
 WISHED = int(os.environ.get("SOFTBENCH_FUZZ_EXAMPLES", "0"))
 
 TEXTS = [
-    *(
-        "",
-        " ",
-        "\n",
-        "\t",
-        "\r\n",
-        "\0",
-        "\x1b[2J\x1b]0;t\x07",
-        "\u202eevil\u202c",
-        "\u2066x",
-        "\u200b",
-        "\ufeff",
-        "\u2028",
-    ),
+    *("", " ", "\n", "\t", "\r\n", "\0", "\x1b[2J\x1b]0;t\x07", "\u202eevil\u202c", "\u2066x", "\u200b", "\ufeff", "\u2028"),
     *("<script>alert(1)</script>", "'\"><img src=x onerror=alert(1)>", "&lt;", "]]>", "${HOME}", "$(id)", "`id`"),
     *("../../x", "/etc/passwd", "..", ".", "-", "--help", "a" * 300, "א" * 40, "漢" * 40, "e\u0301" * 50, "\U0001f600"),
     *("| a | b |", "a,b", '"', "{", "}", "[", "]", ":", "#", "%", "@", "*a", "&a", "!!python/object/apply:os.system"),
@@ -46,17 +33,7 @@ NUMBERS = [
 ]
 CHUNKS = [
     *(text.encode("utf-8", "surrogatepass") for text in TEXTS),
-    *(
-        b"\xff",
-        b"\xfe\xff",
-        b"\xed\xa0\x80",
-        b"\xc0\xaf",
-        b"\x80",
-        b"[" * 3000,
-        b'{"a":' * 1500,
-        b"9" * 5000,
-        b"\x00" * 64,
-    ),
+    *(b"\xff", b"\xfe\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"\x80", b"[" * 3000, b'{"a":' * 1500, b"9" * 5000, b"\x00" * 64),
     *(b"NaN", b"Infinity", b"1e999", b'"schema":2', b"&a [*a, *a]", b"? ", b"- " * 40, b"\n  " * 30, b"<<: ", b"--- "),
 ]
 

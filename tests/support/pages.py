@@ -110,10 +110,7 @@ def _hard(case, wrong=True):
     flawed = make.variant("flawed", "library", case.operator)
     if wrong:
         return [*found, make.ended(case, "flawed", Status.INCORRECT, "NaN where 0 is expected: row 3", variant=flawed)]
-    return [
-        *found,
-        make.ended(case, "flawed", Status.TIMEOUT, "no answer in 60 s", variant=flawed, known_failure="slow"),
-    ]
+    return [*found, make.ended(case, "flawed", Status.TIMEOUT, "no answer in 60 s", variant=flawed, known_failure="slow")]
 
 
 def _rung(name, case):
@@ -142,10 +139,7 @@ def _measured(draw, case, name, ns, placements):
     launches = max(2, min(500, round(1e6 / ns)))
     graph = [[32 * round(ns * launches * draw.gauss(1, 0.002) / 32) for _ in range(8)] for _ in range(placements)]
     call = [[round(draw.gauss(6000, 500)) for _ in range(20)] for _ in range(5)]
-    samples = (
-        Samples("graph", launches, tuple(map(tuple, graph)), "cold"),
-        Samples("call", 1, tuple(map(tuple, call))),
-    )
+    samples = (Samples("graph", launches, tuple(map(tuple, graph)), "cold"), Samples("call", 1, tuple(map(tuple, call))))
     states = tuple(Telemetry(1980, 3201, draw.randint(480, 600), draw.randint(38, 45)) for _ in range(placements))
     notes = ("built and checked in 1.9 s", f"heat 0: decided after {placements} placements")
     role = {"copy": "roof", "torch_eager": "reference"}.get(name, "entrant")

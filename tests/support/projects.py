@@ -87,13 +87,7 @@ def bench(folder, *arguments, code=None, prefix=(), **environment):
 def started(folder, *arguments, prefix=(), **environment):
     """The same while it runs."""
     command = [sys.executable, "-m", "pytest", "-p", "softbench.plugin", "--softbench", "--softbench-budget=0.2"]
-    own = {
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": PYTHONPATH,
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "120",
-        **environment,
-    }
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "COLUMNS": "120", **environment}
     is_real = environment.keys() & {"PYTHONPATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"}
     popen = subprocess.Popen if is_real else warm.popen(PYTHONPATH)
     return popen(

@@ -69,13 +69,7 @@ def _started(folder, arguments, size, environment):
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     options = ["--softbench", "--softbench-budget=0.2", "--softbench-impls=kernels", "-p", "no:cacheprovider"]
     dropped = ("PYTEST_XDIST", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS")
-    own = {
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": PYTHONPATH,
-        "OMP_NUM_THREADS": "1",
-        "TERM": "xterm",
-        "LC_ALL": "C.UTF-8",
-    }
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": PYTHONPATH, "OMP_NUM_THREADS": "1", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
     process = warm.popen(PYTHONPATH)(
         [sys.executable, "-m", "pytest", "-p", "softbench.plugin", *options, *arguments],
         cwd=folder,

@@ -87,8 +87,7 @@ class Stretch:
         size = self.context.whole * VECTOR_BYTES
         if size > 0:
             cute.arch.inline_ptx(
-                "cp.async.bulk.global.shared::cta.bulk_group [{$r0}], [{$r1}], {$r2};",
-                read_only_args=[target, source, size],
+                "cp.async.bulk.global.shared::cta.bulk_group [{$r0}], [{$r1}], {$r2};", read_only_args=[target, source, size]
             )
 
     @cute.jit
@@ -169,11 +168,7 @@ def held(config: PackedTileConfig, values: Callable[[int], cute.TensorSSA]) -> V
 
 @cute.jit
 def fold(
-    context: PackedContext,
-    of: cutlass.Constexpr,
-    operation: cutlass.Constexpr,
-    start: Float32,
-    stage: cutlass.Constexpr[int] = 0,
+    context: PackedContext, of: cutlass.Constexpr, operation: cutlass.Constexpr, start: Float32, stage: cutlass.Constexpr[int] = 0
 ) -> Float32:
     """The sum or the maximum over a row of the values `of(number)` of every unit."""
     config, result = context.config, start

@@ -197,9 +197,7 @@ def send(context: SplitContext, place: cute.Pointer, tag: Int32, pair: tuple):
 def peek(place: cute.Pointer) -> tuple[Int64, Int64]:
     """The two words of a pair as they are now."""
     return cute.arch.inline_ptx(
-        "ld.relaxed.gpu.global.v2.b64 {{$w0}, {$w1}}, [{$r0}];",
-        write_only_types=[Int64, Int64],
-        read_only_args=[place.toint()],
+        "ld.relaxed.gpu.global.v2.b64 {{$w0}, {$w1}}, [{$r0}];", write_only_types=[Int64, Int64], read_only_args=[place.toint()]
     )
 
 

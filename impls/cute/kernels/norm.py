@@ -222,11 +222,7 @@ def part_mean(total: Float32, count: Float32) -> Float32:
 
 @cute.jit
 def merge(
-    part: Part,
-    reduction: Reduction,
-    columns: int,
-    stage: cutlass.Constexpr[int] = 0,
-    exact: cutlass.Constexpr[bool] = False,
+    part: Part, reduction: Reduction, columns: int, stage: cutlass.Constexpr[int] = 0, exact: cutlass.Constexpr[bool] = False
 ) -> tuple[Float32, Float32]:
     """(mean, mean squared distance from it) of a row of `columns` values; each warp has sent its part.
 

@@ -12,19 +12,7 @@ from ..htile.online import exponential, normalised, reference, rescale
 from ..htile.reduce import ADD, MAX
 from ..htile.registers import VectorRegTile
 from ..htile.ring import flow, write
-from ..htile.split import (
-    SplitContext,
-    advance,
-    fetch,
-    first_tag,
-    leave_pair,
-    load,
-    publish,
-    registers,
-    relay,
-    store,
-    totals,
-)
+from ..htile.split import SplitContext, advance, fetch, first_tag, leave_pair, load, publish, registers, relay, store, totals
 
 
 class SplitSoftmax:

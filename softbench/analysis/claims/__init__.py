@@ -46,33 +46,9 @@ def document(judged: Judged) -> Document:
 def datasets(judged: Judged) -> Iterator[Dataset]:
     """The verdicts, and the cells of the runs that they are about."""
     found = [(own.title, v) for own, verdicts in judged.files for v in verdicts]
-    columns = (
-        "source",
-        "statement",
-        "verdict",
-        "measured",
-        "measure",
-        "value",
-        "low",
-        "high",
-        "least",
-        "most",
-        "would_hold",
-    )
+    columns = ("source", "statement", "verdict", "measured", "measure", "value", "low", "high", "least", "most", "would_hold")
     rows = tuple(
-        (
-            title,
-            c.statement,
-            v.word,
-            v.measured,
-            c.measure,
-            v.value,
-            v.low,
-            v.high,
-            c.least,
-            c.most,
-            "; ".join(v.remedies),
-        )
+        (title, c.statement, v.word, v.measured, c.measure, v.value, v.low, v.high, c.least, c.most, "; ".join(v.remedies))
         for title, v in found
         for c in [v.claim]
     )

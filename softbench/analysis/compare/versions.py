@@ -80,15 +80,7 @@ def document(found: Iterable[VersionPair], clock: str) -> Document:
     rows = []
     for pair in found:
         times = (number(_ns(record, clock), milliseconds) for record in (pair.new, pair.old))
-        rows.append(
-            (
-                pair.new.case.id,
-                short(pair.old.variant.implementation),
-                pair.verdict,
-                *change_figures(pair.change),
-                *times,
-            )
-        )
+        rows.append((pair.new.case.id, short(pair.old.variant.implementation), pair.verdict, *change_figures(pair.change), *times))
     header = ("case", "against", "", "change", "interval", "ms", "ms there")
     return table("Against another version, in the same rounds", header, rows, left=(0, 1, 2), labels=2)
 

@@ -125,9 +125,7 @@ def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
 
 
 def anchored(
-    seen: Iterable[tuple[int, Case, str, T]],
-    changed: Callable[[str, T, T], P | None],
-    apart: Callable[[str, T, T], Any],
+    seen: Iterable[tuple[int, Case, str, T]], changed: Callable[[str, T, T], P | None], apart: Callable[[str, T, T], Any]
 ) -> Iterator[tuple[int, int, str, str, tuple[P, ...]]]:
     """What was seen of implementations by time, each against that of its last step: at, since, operator, name, what changed."""
     anchors: dict[tuple[str, str], tuple[int, T]] = {}

@@ -110,10 +110,7 @@ def _preference(record: Record, clock: str) -> tuple[int, bool, float]:
 
 def _figures(record: Record, clock: str, roof: Heats, base: Heats) -> dict[str, Any]:
     heats, call, device = record.clock(clock), record.clock("call"), record.clock("device")
-    figures: dict[str, Any] = {
-        "call_ns": latency_ns(call) if call else None,
-        "device_ns": latency_ns(device) if device else None,
-    }
+    figures: dict[str, Any] = {"call_ns": latency_ns(call) if call else None, "device_ns": latency_ns(device) if device else None}
     if record.traffic and record.ideal_bytes:
         moved = record.traffic.read_bytes + record.traffic.written_bytes
         figures["traffic_factor"] = moved / record.ideal_bytes

@@ -50,10 +50,7 @@ def _machine(machine: Machine) -> tuple[object, ...]:
     board = machine.board
     runs = tuple(passport.run_id for passport in machine.passports)
     notes = tuple(note for note in (unfinished(board), *machine.notes) if note)
-    return (
-        *(machine.title, board.passport.ranking_clock, board.baseline, runs),
-        *(len(board.cases), board.missing, notes),
-    )
+    return (*(machine.title, board.passport.ranking_clock, board.baseline, runs), *(len(board.cases), board.missing, notes))
 
 
 def _standing(own: Standing) -> tuple[object, ...]:

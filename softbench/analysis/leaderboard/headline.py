@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.board import Board, Standing
 from softbench.analysis.leaderboard.estimates import Estimate
-from softbench.analysis.leaderboard.formatting import (
-    baseline_text,
-    failures,
-    interval_text,
-    outcome_counts,
-    plural,
-    short,
-)
+from softbench.analysis.leaderboard.formatting import baseline_text, failures, interval_text, outcome_counts, plural, short
 from softbench.analysis.leaderboard.ranks import versus
 from softbench.analysis.leaderboard.tiers import scored_of
 

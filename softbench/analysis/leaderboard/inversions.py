@@ -8,11 +8,7 @@ from softbench.analysis.leaderboard.formatting import milliseconds, plural, shor
 from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.model import stats
 
-OTHERS = {
-    "call": "host time of a call from Python",
-    "device": "span on the device, cold L2",
-    "cold": "one launch, cold L2",
-}
+OTHERS = {"call": "host time of a call from Python", "device": "span on the device, cold L2", "cold": "one launch, cold L2"}
 """Clocks that do not rank and are shown with the one that does."""
 _EXAMPLES = 2
 

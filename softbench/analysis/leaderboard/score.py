@@ -59,12 +59,7 @@ def _numbered(rows: Sequence[Standing]) -> list[Standing]:
 
 
 def _standing(
-    operator: str,
-    name: str,
-    family: str,
-    cases: Sequence[CaseBoard],
-    shares: Sequence[_Shares],
-    failed_hard: tuple[str, ...],
+    operator: str, name: str, family: str, cases: Sequence[CaseBoard], shares: Sequence[_Shares], failed_hard: tuple[str, ...]
 ) -> Standing:
     """cases are those that count, and shares what was reached in each."""
     cells = [board.cells[name] for board in cases if name in board.cells]

@@ -27,15 +27,7 @@ def judge(runs: Sequence[Kept]) -> None:
         for entry in run.entries:
             entry.belief = CLAIMED if run.sent else entry.tier or OPEN if entry.ns else ""
             if entry.percent and entry.card and entry.half <= WIDEST:
-                key = (
-                    machine,
-                    entry.id,
-                    entry.implementation,
-                    entry.source,
-                    entry.operator_hash,
-                    entry.ideal_bytes,
-                    entry.warm,
-                )
+                key = (machine, entry.id, entry.implementation, entry.source, entry.operator_hash, entry.ideal_bytes, entry.warm)
                 groups.setdefault(key, []).append(entry)
     for own in groups.values():
         ordered = sorted(own, key=lambda entry: entry.percent)

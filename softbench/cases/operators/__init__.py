@@ -24,17 +24,7 @@ from softbench.cases.operators.vocabulary import OPERATORS, ROW_OPERATORS, parse
 from softbench.model import Case
 from softbench.resources import bundled_operators
 
-__all__ = [
-    "DISTRIBUTIONS",
-    "OPERATORS",
-    "ROW_OPERATORS",
-    "Expected",
-    "FileOperator",
-    "Invariant",
-    "Operator",
-    "OutputSpec",
-    "get",
-]
+__all__ = ["DISTRIBUTIONS", "OPERATORS", "ROW_OPERATORS", "Expected", "FileOperator", "Invariant", "Operator", "OutputSpec", "get"]
 
 _ALL: tuple[Operator, ...] = (Softmax(), SoftmaxBackward(), *NORMS.values(), *ATTENTIONS.values())
 _BY_NAME: dict[str, Operator] = {operator.name: operator for operator in _ALL}

@@ -167,8 +167,7 @@ class _Reader(Reader):
         if node is None and own is None:
             known = ", ".join(bounds.BOUNDS)
             raise self.error(
-                decorator,
-                f"no error bound; give one as bound=..., one of {known}, or declare @{self.function.name}.slack",
+                decorator, f"no error bound; give one as bound=..., one of {known}, or declare @{self.function.name}.slack"
             )
         if node is None:
             return ""

@@ -136,11 +136,7 @@ COMMAND = Command(
         argument("--port", metavar="N", type=_port, default=8750, help="port of 127.0.0.1 (default: %(default)s)"),
         argument("--token-file", metavar="FILE", required=True, help="file with the token that requests must show"),
         argument(
-            "--most-waiting",
-            metavar="N",
-            type=_count,
-            default=MOST_WAITING,
-            help="jobs that may wait (default: %(default)s)",
+            "--most-waiting", metavar="N", type=_count, default=MOST_WAITING, help="jobs that may wait (default: %(default)s)"
         ),
         argument("--job-limit", **_LIMIT, default=JOB_LIMIT_S, help="longest time of a job (default: %(default)g)"),
         argument("--timeout", **_LIMIT, default=TIMEOUT_S, help="as --softbench-timeout (default: %(default)g)"),

@@ -16,19 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from softbench.cli import measuring
-from softbench.cli.serve.jobs import (
-    CANCELLED,
-    DONE,
-    FAILED,
-    OPEN,
-    RUNNING,
-    TIMED_OUT,
-    WAITING,
-    Job,
-    Queue,
-    identity,
-    now,
-)
+from softbench.cli.serve.jobs import CANCELLED, DONE, FAILED, OPEN, RUNNING, TIMED_OUT, WAITING, Job, Queue, identity, now
 
 MOST_OUTPUT = 2**16
 """Bytes of output that are kept of a job: its last."""

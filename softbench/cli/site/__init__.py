@@ -32,12 +32,7 @@ COMMAND = Command(
     (
         argument("runs", metavar="RUNS", nargs="+", help="files and folders of records, and of submissions"),
         argument("--output", metavar="DIR", required=True, help="folder of the site: new, empty, or an earlier one"),
-        argument(
-            "--claims",
-            metavar="FILE",
-            action="append",
-            help="claims to hold against the runs (default: the bundled ones)",
-        ),
+        argument("--claims", metavar="FILE", action="append", help="claims to hold against the runs (default: the bundled ones)"),
     ),
     _run,
 )

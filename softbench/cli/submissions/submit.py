@@ -8,17 +8,7 @@ from pathlib import Path
 
 from softbench.cases import sources
 from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument
-from softbench.cli.submissions.folder import (
-    MANIFEST,
-    RECORDS,
-    SCHEMA,
-    SOURCES,
-    Fault,
-    answered,
-    examine,
-    is_plain,
-    sha256,
-)
+from softbench.cli.submissions.folder import MANIFEST, RECORDS, SCHEMA, SOURCES, Fault, answered, examine, is_plain, sha256
 from softbench.model import Run, Variant
 from softbench.records import store
 from softbench.resources import bundled_impls, shown

@@ -55,11 +55,7 @@ class Forkserver:
         self._has_answered = False
         self._orphans = Orphans()
         self._process = subprocess.Popen(
-            command,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            env=variables | dict(environment),
+            command, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL, env=variables | dict(environment)
         )
         self._orphans.begin(self._process.pid)
         theirs.close()

@@ -48,10 +48,7 @@ class CaseView:
     """One case as it is displayed; heat is the one that is running. Without arguments nothing is displayed."""
 
     def __init__(
-        self,
-        case: Case | None = None,
-        entrants: Sequence[Entrant] = (),
-        show: Callable[[Progress], None] = lambda progress: None,
+        self, case: Case | None = None, entrants: Sequence[Entrant] = (), show: Callable[[Progress], None] = lambda progress: None
     ) -> None:
         self._case, self._entrants, self._show = case, entrants, show
         self.heat: Heat | None = None

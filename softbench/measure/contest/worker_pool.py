@@ -41,12 +41,7 @@ class WorkerPool:
     """Owns the forkservers and every worker; `close` ends them all."""
 
     def __init__(
-        self,
-        device_kind: str,
-        forkserver: Callable[[], Forkserver] | None = None,
-        threads: int = 0,
-        *,
-        serves_many: bool = False,
+        self, device_kind: str, forkserver: Callable[[], Forkserver] | None = None, threads: int = 0, *, serves_many: bool = False
     ) -> None:
         """threads is their number in timed cases on a CPU; 0: as `softbench.measure.cores.threads` chooses."""
         self.device = device_kind

@@ -122,13 +122,7 @@ def launcher(name: str, case: Case, threads: int, hint: str) -> Callable[..., An
         if programs:
             together, alone = (tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone))
             _kernels.move_words[(programs,)](
-                tuple(lying(y, scale) for y in written),
-                together,
-                alone,
-                sinks[0] if sinks else None,
-                words,
-                **constants,
-                **options,
+                tuple(lying(y, scale) for y in written), together, alone, sinks[0] if sinks else None, words, **constants, **options
             )
         return found if len(found) > 1 else found[0]
 

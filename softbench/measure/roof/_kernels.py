@@ -72,10 +72,7 @@ def _move(
         total = tl.zeros((), tl.int64)
         for number in tl.static_range(len(alone)):
             seen = tl.load(
-                alone[number] + at,
-                mask=inside,
-                other=None if WHOLE else 0,
-                eviction_policy="evict_first" if STREAM else "",
+                alone[number] + at, mask=inside, other=None if WHOLE else 0, eviction_policy="evict_first" if STREAM else ""
             )
             total ^= tl.xor_sum(seen.to(tl.int64), axis=0)
         lane = tl.arange(0, LANES)

@@ -13,9 +13,7 @@ from . import _any
 
 
 @implementation(
-    operator="copy",
-    requires=["cuda>=sm_80", "triton"],
-    params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
+    operator="copy", requires=["cuda>=sm_80", "triton"], params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]}
 )
 def copy(case: Case, threads: int, hint: str) -> Callable[..., Any]:
     """launch(x, ...) -> y with the bytes of x."""
@@ -58,9 +56,7 @@ def read2_write2_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[s
 
 
 @implementation(
-    operator="streams",
-    requires=["cuda>=sm_80", "triton"],
-    params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]},
+    operator="streams", requires=["cuda>=sm_80", "triton"], params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]}
 )
 def streams(case: Case, threads: int, hint: str) -> Callable[..., Any]:
     """Other streams of the case's size of an operator of a file, whatever they are."""

@@ -144,13 +144,7 @@ class Capture:
                 raise Unsealable("it copies between the host and the GPU")
             self._own([copy.source.address, copy.target.address], "a copy")
             return Node(COPY, self._builder.add(bytes(copy)))
-        words = {
-            3: "a function of the host",
-            4: "a graph in its graph",
-            6: "an event",
-            7: "an event",
-            10: "an allocation",
-        }
+        words = {3: "a function of the host", 4: "a graph in its graph", 6: "an event", 7: "an event", 10: "an allocation"}
         raise Unsealable(f"its graph holds {words.get(kind.value, f'a node of type {kind.value}')}")
 
     def _kernel(self, handle: int) -> Node:
@@ -160,13 +154,7 @@ class Capture:
         raw = _parameters(params, self._described[at].parameters)
         self._own(_words(raw), "a kernel")
         return Node(
-            KERNEL,
-            self._builder.add(raw),
-            at,
-            tuple(params.grid),
-            tuple(params.block),
-            params.shared,
-            self._set_of(handle),
+            KERNEL, self._builder.add(raw), at, tuple(params.grid), tuple(params.block), params.shared, self._set_of(handle)
         )
 
     def _own(self, words: Iterable[int], what: str) -> None:

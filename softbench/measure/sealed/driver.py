@@ -66,13 +66,7 @@ class _Location(ctypes.Structure):
 
 
 class _AllocationProperties(ctypes.Structure):
-    _fields_ = (
-        ("kind", c_int),
-        ("handles", c_int),
-        ("location", _Location),
-        ("win32", c_void_p),
-        ("flags", c_ubyte * 8),
-    )
+    _fields_ = (("kind", c_int), ("handles", c_int), ("location", _Location), ("win32", c_void_p), ("flags", c_ubyte * 8))
 
 
 class _Access(ctypes.Structure):

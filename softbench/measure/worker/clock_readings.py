@@ -41,11 +41,7 @@ def polled() -> None:
 
 
 def calibrate(
-    graph: Any,
-    device: Any,
-    l2_bytes: int,
-    launches: Callable[[int], Any] = spin_kernels.Spin,
-    wait: Callable[[], None] = polled,
+    graph: Any, device: Any, l2_bytes: int, launches: Callable[[int], Any] = spin_kernels.Spin, wait: Callable[[], None] = polled
 ) -> list[Calibration]:
     """The calibrations of `graph` and `call`, which a GraphClock reads, and of `device`, if there is a DeviceClock.
 
@@ -62,10 +58,7 @@ def calibrate(
         plan = Plan(_LAUNCHES, 1, "")
         return [_median(device.samples(_operator(), _CASE, launch, plan, 0, l2_bytes)) for launch in made]
 
-    found = [
-        _checked("graph", by_graph, launches),
-        _checked("call", lambda made: _by_call(graph, made, wait), launches),
-    ]
+    found = [_checked("graph", by_graph, launches), _checked("call", lambda made: _by_call(graph, made, wait), launches)]
     if device is not None:
         try:
             found.append(_checked("device", by_device, launches))

@@ -116,10 +116,7 @@ def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, M
         "gpu": record.gpu,
         "reason": record.reason,
         "known": record.known_failure,
-        "notes": [
-            *([f"{OPEN}: {record.open_because}"] if record.open_because else []),
-            *map(notes.sentence, record.notes),
-        ],
+        "notes": [*([f"{OPEN}: {record.open_because}"] if record.open_because else []), *map(notes.sentence, record.notes)],
         "again": repeat_command(record, passport) if record.role != "roof" else "",
         "kernels": [list(vars(kernel).values()) for kernel in record.kernels],
         "traffic": _traffic(cell),

@@ -64,11 +64,7 @@ def breakable(text: str, limit: int = NAME_LIMIT) -> Markup:
 
 
 def table(
-    header: Sequence[object],
-    rows: Iterable[Iterable[Markup]],
-    left: Sequence[int] = (0,),
-    label: str = "",
-    **attributes: object,
+    header: Sequence[object], rows: Iterable[Iterable[Markup]], left: Sequence[int] = (0,), label: str = "", **attributes: object
 ) -> Markup:
     """A table in a frame that scrolls sideways; rows hold finished cells, left names the columns of text.
 

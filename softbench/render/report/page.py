@@ -10,17 +10,7 @@ from softbench.render.report.contents import Cells, Contents, baselines, origin
 from softbench.render.report.figures import figures
 from softbench.render.report.glossary import explained
 from softbench.render.report.html import Markup, join, tag
-from softbench.render.report.panels import (
-    cells,
-    charts,
-    clocks,
-    correctness,
-    heatmap,
-    ladders,
-    losses,
-    passport,
-    ranking,
-)
+from softbench.render.report.panels import cells, charts, clocks, correctness, heatmap, ladders, losses, passport, ranking
 from softbench.render.report.panels.header import header, title
 from softbench.render.report.slices import slices
 
@@ -51,13 +41,7 @@ def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = ()
     body = [
         tag("a", "Skip the toolbar", href="#main", class_="skip"),
         _toolbar(board, list(panels)),
-        tag(
-            "main",
-            content,
-            id="main",
-            tabindex="-1",
-            data_origin=origin(board.passport),
-        ),
+        tag("main", content, id="main", tabindex="-1", data_origin=origin(board.passport)),
         meanings,
         Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
         *([embed.plotly_element()] if contents.figures else []),

@@ -85,8 +85,7 @@ def _calibrated(board: Board) -> Check | None:
             return Check(False, f"the {clock.clock} clock was not checked: {clock.fault}")
     worst = max(map(calibration.share_off, tried))
     return Check(
-        True,
-        f"clocks checked against kernels of known duration: {names}, times right within {worst:.2%}; ranks rest on ratios",
+        True, f"clocks checked against kernels of known duration: {names}, times right within {worst:.2%}; ranks rest on ratios"
     )
 
 

@@ -7,33 +7,7 @@ from dataclasses import dataclass, replace
 from softbench.render.report.figure import Axis
 
 MOST_TICKS = 8
-RATIOS = (
-    0.2,
-    0.4,
-    0.6,
-    0.7,
-    0.8,
-    0.9,
-    0.95,
-    1,
-    1.05,
-    1.1,
-    1.15,
-    1.2,
-    1.25,
-    1.3,
-    1.4,
-    1.5,
-    2,
-    3,
-    5,
-    10,
-    20,
-    50,
-    100,
-    1e3,
-    1e4,
-)
+RATIOS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 2, 3, 5, 10, 20, 50, 100, 1e3, 1e4)
 FINE, LOWER, NEAR, APART = 1.1, 0.65, 1.2, 0.065
 """A ratio's scale bends at `LOWER` of its height, above as great a share of its values, and at `FINE` times the least one or
 higher; 1 is on it if the least is below `NEAR`."""

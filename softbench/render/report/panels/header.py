@@ -72,11 +72,7 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
         cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case or timed calls (†)"))
     elif leader is None:
         scores = join(
-            [
-                name(best.implementation),
-                f" scores best, {_score(best)} % of roof, but ",
-                headline.undecided(board, operator),
-            ]
+            [name(best.implementation), f" scores best, {_score(best)} % of roof, but ", headline.undecided(board, operator)]
         )
         cards.append(_answer("Who wins", "undecided", scores))
     else:
@@ -94,22 +90,10 @@ def _totals(standings: Sequence[Standing]) -> list[Markup]:
 def _each(contents: Contents) -> Markup:
     """The same answers of several operators, one line each."""
     board = contents.board
-    header = [
-        "operator",
-        "right",
-        "who wins",
-        "score",
-        "over the next",
-        join(["over ", baseline(contents)]),
-        "alone, tied first",
-    ]
+    header = ["operator", "right", "who wins", "score", "over the next", join(["over ", baseline(contents)]), "alone, tied first"]
     rows = []
     for operator in board.operators:
-        standings, first, best = (
-            board.standings(operator),
-            headline.leader(board, operator),
-            headline.best(board, operator),
-        )
+        standings, first, best = (board.standings(operator), headline.leader(board, operator), headline.best(board, operator))
         counts = [outcome_counts(board, s) for s in ([first] if first else standings)]
         cells: list[object] = [f"{sum(sum(own[:3]) for own in counts)} of {sum(map(sum, counts))}"]
         if first:

@@ -54,11 +54,7 @@ def _controls(contents: Contents) -> Markup:
     if len(shown) < 2:
         return EMPTY
     choices = (
-        tag(
-            "label",
-            Markup(f'<input type="radio" name="metric" value="{key}"{" checked" * (number == 0)}>'),
-            measure.label,
-        )
+        tag("label", Markup(f'<input type="radio" name="metric" value="{key}"{" checked" * (number == 0)}>'), measure.label)
         for number, (key, measure) in enumerate(shown.items())
     )
     return tag("fieldset", tag("legend", "show"), *choices, class_="switch needs-script", id="metric")

@@ -72,11 +72,7 @@ def _families(board: Board, operator: str) -> dict[str, list[Standing]]:
             best = {path: max(s.score or 0.0 for s in own) for path, own in files.items()}
             ladders[family] = sorted(
                 (s for own in files.values() for s in own),
-                key=lambda s: (
-                    best[paths[s.implementation]],
-                    declared.get(s.implementation, len(declared)),
-                    s.score or 0,
-                ),
+                key=lambda s: (best[paths[s.implementation]], declared.get(s.implementation, len(declared)), s.score or 0),
             )
     return ladders
 

@@ -13,14 +13,8 @@ def passport(contents: Contents) -> Markup:
     parts: list[Markup] = []
     for run in reversed(contents.passports):
         parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
-        again = [
-            tag("p", "To repeat the run, on such a machine and with these versions:"),
-            *map(copyable, commands(run)),
-        ]
-        again += [
-            tag("p", "To see what changed since another run, by its id or the path of its records:"),
-            copyable(compared(run)),
-        ]
+        again = [tag("p", "To repeat the run, on such a machine and with these versions:"), *map(copyable, commands(run))]
+        again += [tag("p", "To see what changed since another run, by its id or the path of its records:"), copyable(compared(run))]
         known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
         parts += [tag("div", *again, class_="again"), known]
     return panel("passport", "Repeat and compare", *parts)
