@@ -194,6 +194,8 @@ def test_the_address_holds_what_was_chosen_and_a_link_opens_just_that(open_run):
     found = open_run(pages.everything())
     page, expect = found.page, found.page.evaluate
     page.get_by_label("focus").select_option("second")
+    page.wait_for_timeout(1500)
+    assert 0 < expect("document.querySelector('.loss[open]').getBoundingClientRect().top") < expect("innerHeight")
     page.get_by_label("speed-up over").select_option(label="other")
     page.get_by_label("GB/s").check()
     page.get_by_label("filter rows").fill("rmsnorm few")

@@ -15,6 +15,9 @@ function setUpFocus(board) {
     remember("focus", picker.value);
   };
   picker.selectedIndex = Math.max([...picker.options].findIndex((option) => option.value === chosen("focus")), 0);
-  picker.addEventListener("change", show);
+  picker.addEventListener("change", () => {
+    show();
+    document.querySelector(".loss[open]")?.scrollIntoView();
+  });
   show();
 }

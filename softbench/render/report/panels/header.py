@@ -15,11 +15,13 @@ from softbench.render.report.trust import checks
 from softbench.render.tables import weighted_total
 
 SHOWN_GROUPS = 8
+MOST_NAMED = 4
 
 
 def title(board: Board) -> str:
     where = short(str(board.passport.device.get("name", "an unknown machine")), 60)
-    return f"{', '.join(map(short, board.operators)) or 'softbench'} on {where}"
+    many = f"{len(board.operators)} operators" if len(board.operators) > MOST_NAMED else ", ".join(map(short, board.operators))
+    return f"{many or 'softbench'} on {where}"
 
 
 def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
@@ -90,12 +92,12 @@ def _totals(standings: Sequence[Standing]) -> list[Markup]:
 def _each(contents: Contents) -> Markup:
     """The same answers of several operators, one line each."""
     board = contents.board
-    header = ["operator", "right", "who wins", "score", "over the next", join(["over ", baseline(contents)]), "alone, tied first"]
+    header = ["operator", "who wins", "score", "over the next", join(["over ", baseline(contents)]), "alone, tied first", "right"]
     rows = []
     for operator in board.operators:
         standings, first, best = (board.standings(operator), headline.leader(board, operator), headline.best(board, operator))
         counts = [outcome_counts(board, s) for s in ([first] if first else standings)]
-        cells: list[object] = [f"{sum(sum(own[:3]) for own in counts)} of {sum(map(sum, counts))}"]
+        cells: list[object] = []
         if first:
             found, (number, whole) = headline.over_next(board, first), contents.slices_of(operator)[0]
             cells += [name(first.implementation), _score(first), _over(found) if found else "-"]
@@ -104,8 +106,9 @@ def _each(contents: Contents) -> Markup:
         elif board.has_scores:
             none = f"undecided: {headline.undecided(board, operator)}" if best else "nobody"
             cells += [none, _score(best) if best else "-", "-", "-", "-"]
+        cells.append(f"{sum(sum(own[:3]) for own in counts)} of {sum(map(sum, counts))}")
         rows.append([row_head(tag("bdi", short(operator))), *(tag("td", cell, class_="label") for cell in cells)])
-    header = header if board.has_scores else header[:2]
+    header = header if board.has_scores else [header[0], header[-1]]
     totals = [card for operator in board.operators for card in _totals(board.standings(operator))]
     return join([table(header, rows, left=range(7), label="answers by operator"), *totals])
 

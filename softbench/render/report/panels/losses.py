@@ -15,7 +15,7 @@ SHOWN = 12
 LEAD = (
     "Each against every other one, then against the fastest of each case, the surest loss first. What else differs was counted of "
     "both kernels, and may not be the cause; --softbench-registers and --softbench-traffic count more. "
-    "Focus in the toolbar opens one."
+    "Focus in the toolbar goes to one."
 )
 GROUPS: tuple[Callable[[Loss], str], ...] = (
     lambda loss: dtype_text(loss.case.case.dtype, loss.case.case.out_dtype),
@@ -35,9 +35,10 @@ def lost(contents: Contents) -> Markup:
                 average = f"{_mean(loss.ratio for loss in found)} the fastest's time on average"
                 said = f" loses in {len(found)} of {plural(standing.passed, 'case')}, where it takes {average}"
                 said += f", refuses or fails {refused}" if refused > 0 else ""
-                head = tag("summary", who, said, f" of {operator}" if len(contents.board.operators) > 1 else "")
+                head = tag("summary", f"{operator}: " if len(contents.board.operators) > 1 else "", who, said)
                 beside = _beside(against(contents.board, operator, standing.implementation), standing.implementation)
-                body = [head, beside, tag("p", _groups(found), class_="note"), _table(contents, found)]
+                body = [head, beside, tag("p", "Against the fastest of each case:", Markup("<br>"), _groups(found), class_="note")]
+                body.append(_table(contents, found))
                 parts.append(tag("details", *body, class_="small loss", data_of=standing.implementation))
     return panel("losses", "Losses", *parts, lead=LEAD)
 
