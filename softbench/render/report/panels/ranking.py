@@ -133,7 +133,7 @@ def _parts(contents: Contents, operator: str) -> Markup:
         if standing.score is not None
     ]
     label = f"{short(operator)}: score and speed-up by dtype and regime"
-    title = tag("h3", "Score by dtype and regime, below it the speed-up over ", baseline(contents), class_="minor")
+    title = tag("h3", "Score by dtype and regime, the highest in bold, below it the speed-up over ", baseline(contents), class_="minor")
     return join([title, table(header, rows, label=label, class_="parts")])
 
 
@@ -145,11 +145,10 @@ def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> M
     own = part.standing(standing.implementation)
     if own is None or own.score is None:
         return tag("td", "-")
-    first = "first" if own.rank == 1 else None
-    star = tag("span", " *", title="highest score of this part") if own.rank == 1 else None
     shown = figure(own.scored, 1) if own.scored else "-"
     said = plus_minus(own.scored, 1) if own.scored else None
-    return tag("td", shown, star, tag("small", speedup(contents, number, own)), class_=first, title=said)
+    first = "first" if own.rank == 1 else None
+    return tag("td", shown, tag("small", speedup(contents, number, own)), class_=first, title=said)
 
 
 def _definitions(board: Board) -> Markup:
