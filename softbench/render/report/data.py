@@ -10,8 +10,7 @@ from typing import Any
 
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.estimates import ERROR, FREEDOM
-from softbench.analysis.leaderboard.formatting import dtype_text, interval_text, rank_mark, shape_text, status_text
-from softbench.analysis.leaderboard.regimes import regime
+from softbench.analysis.leaderboard.formatting import interval_text, rank_mark, status_text
 from softbench.model import OPEN, Passport, Record, Samples, notes, stats
 from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
 from softbench.render.report.drawing.styles import Looks, style_of
@@ -44,7 +43,7 @@ def payload(contents: Contents) -> dict[str, Any]:
         "peak": peak_gb_s(board),
         "critical": [_rounded(stats.student_t(freedom, ERROR)) for freedom in range(1, FREEDOM + 1)],
         "implementations": cells.implementations,
-        "cases": [_case(case) for case in board.cases],
+        "cases": [{"id": case.case.id} for case in board.cases],
         "variants": variants,
         "cells": rows,
         "slices": [[cases[case.case.id] for case in part.cases] for _, part in contents.slices],
@@ -61,20 +60,6 @@ def figure_data(figure: Figure, looks: Looks) -> dict[str, Any]:
             symbol = "line-ew" if style.shape == "line" else style.shape
             own["look"] = [style.colour, style.dash, symbol + "-open" * style.is_open]
     return data
-
-
-def _case(board: CaseBoard) -> dict[str, Any]:
-    case = board.case
-    return {
-        "id": case.id,
-        "operator": case.operator,
-        "shape": shape_text(case),
-        "dtype": dtype_text(case.dtype, case.out_dtype),
-        "layout": case.layout,
-        "distribution": case.distribution,
-        "timed": case.timed,
-        "regime": regime(board).name,
-    }
 
 
 def _variant(record: Record) -> dict[str, Any]:
