@@ -7,13 +7,16 @@ from softbench.model import Passport
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import Markup, copyable, esc, join, panel, row_head, table, tag
 
+LONGER = "; its command is longer than what is kept, and this one runs all of its profile"
+
 
 def passport(contents: Contents) -> Markup:
     """How to repeat every run of the board, and all that is known of each."""
     parts: list[Markup] = []
     for run in reversed(contents.passports):
         parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
-        again = [tag("p", "To repeat the run, on such a machine and with these versions:"), *map(copyable, commands(run))]
+        again = [tag("p", f"To repeat the run, on such a machine and with these versions{LONGER * run.command.endswith('…')}:")]
+        again += map(copyable, commands(run))
         again += [tag("p", "To see what changed since another run, by its id or the path of its records:"), copyable(compared(run))]
         known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
         parts += [tag("div", *again, class_="again"), known]
@@ -22,7 +25,10 @@ def passport(contents: Contents) -> Markup:
 
 def commands(run: Passport) -> list[str]:
     """The checkout of the commit, if it is known and clean, then the command with its seed."""
-    seeded = run.command if "--softbench-seed" in run.command else f"{run.command} --softbench-seed={run.seed}"
+    command = run.command
+    if command.endswith("…"):
+        command = f"pytest --softbench {run.settings.get('selection')} --softbench-budget={run.settings.get('budget_s')}"
+    seeded = command if "--softbench-seed" in command else f"{command} --softbench-seed={run.seed}"
     known = run.commit and not run.commit.endswith("+")
     return [*([f"git checkout {run.commit}"] if known else []), seeded]
 
