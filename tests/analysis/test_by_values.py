@@ -4,8 +4,8 @@ import pytest
 from support.builders import passport, roof_of, softmax_case, timed
 
 from softbench.analysis import leaderboard
-from softbench.analysis.leaderboard import by_values
-from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text
+from softbench.analysis.leaderboard import CaseBoard, by_values
+from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text, shape_texts
 from softbench.model import Run
 from softbench.render import report, tables
 
@@ -50,6 +50,12 @@ def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_thei
         "softmax-float16-4096x1024-peaked-timed",
         "softmax-float16-4096x1024-peaked",
     )
+
+
+def test_rows_say_what_differs():
+    own = [CaseBoard(softmax_case(params=(("k", 1), ("scale", s))), {}) for s in (0.125, 0.08838834764831845, 0.0884)]
+    assert shape_texts(own[:2]) == ["[4096, 1024] scale 0.125", "[4096, 1024] scale 0.0884"]
+    assert shape_texts(own) == [found.case.id for found in own]
 
 
 def test_times_whose_intervals_overlap_are_not_named():

@@ -1,6 +1,7 @@
 """The words and number formats that the terminal, the page and the exports share."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.model import OPEN, Case, Passport, Record, Status
@@ -93,10 +94,19 @@ def shape_text(case: Case) -> str:
     return " ".join([f"[{', '.join(map(str, case.shape))}]", *variety(case)])
 
 
+def shape_texts(cases: Sequence[CaseBoard]) -> list[str]:
+    """The labels of the rows of a table, without the parameters that are the same in all of them."""
+    own = [case.case for case in cases]
+    alike = set.intersection(*(set(case.params) for case in own)) if len(own) > 1 else ()
+    texts = [shape_text(replace(case, params=tuple(pair for pair in case.params if pair not in alike))) for case in own]
+    return texts if len(set(texts)) == len(texts) else [case.id for case in own]
+
+
 def variety(case: Case) -> list[str]:
     """Layout and values, if they are not the usual ones, and parameters."""
     words = [word for word in (case.layout, case.distribution) if word not in ("contiguous", "normal")]
-    return [*words, *(f"{name} {value}" for name, value in case.params)]
+    brief = ((name, f"{value:.3g}" if isinstance(value, float) else value) for name, value in case.params)
+    return [*words, *(f"{name} {value}" for name, value in brief)]
 
 
 def shape_head(cases: Iterable[CaseBoard], of_matrices: str = "[M, N]") -> str:

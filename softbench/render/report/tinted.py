@@ -13,7 +13,7 @@ from softbench.analysis.leaderboard.formatting import (
     section_title,
     sections,
     shape_head,
-    shape_text,
+    shape_texts,
     short,
     signs,
 )
@@ -68,14 +68,15 @@ def columns(board: Board, section: SectionKey, cases: Sequence[CaseBoard]) -> li
     return places + ([("roof", "roof")] if any(case.roof for case in cases) else [])
 
 
-def rows(cases: Sequence[CaseBoard]) -> list[CaseBoard]:
-    """By regime, then by size; if flops count, by flops per byte."""
+def rows(cases: Sequence[CaseBoard]) -> list[tuple[CaseBoard, str]]:
+    """With their labels, by regime, then by size; if flops count, by flops per byte."""
 
     def place(board: CaseBoard) -> tuple[int, int, float, int, str]:
         case = board.case
         return REGIMES.index(regime(board)), case.columns, board.flops_a_byte, case.rows, case.id
 
-    return sorted(cases, key=place)
+    ordered = sorted(cases, key=place)
+    return list(zip(ordered, shape_texts(ordered), strict=True))
 
 
 def cell_at(case: CaseBoard, place: Place) -> Cell | None:
@@ -107,9 +108,9 @@ def _block(board: Board, section: SectionKey, cases: Sequence[CaseBoard], shown:
     notes = {"entrant": "", "reference": "reference", "roof": roof_note(cases)}
     heads = tuple(Column(name, notes[role], "" if role == "roof" else name) for name, role in places)
     body = []
-    for case in rows(cases):
+    for case, title in rows(cases):
         tiles = tuple(_tile(case, cell_at(case, place), shown) for place in places)
-        body.append(Row(shape_text(case.case), tiles, regime(case).name))
+        body.append(Row(title, tiles, regime(case).name))
     return Block(section_title(section), shape_head(cases, MATRICES), heads, tuple(body))
 
 

@@ -20,7 +20,7 @@ BOLD = 7.6
 """The same for a bold letter of 11 pixels."""
 NARROW, WIDE = 74, 118
 """Least and greatest width of a column."""
-NAME = 44
+NAME = 60
 SIGN = 20
 MORE, LESS = "#0072b2", "#d55e00"
 DEEPEST = 0.42

@@ -39,7 +39,7 @@ def _row(number: int, case: CaseBoard, cell: Cell) -> list[Markup]:
     best = f" best of {record.best_of}" if record.best_of > 1 else ""
     who = tag("td", name(record.variant.id, 40), best + role, "†" if cell.dagger else "", class_="label", data_cell=number)
     return [
-        row_head(tag("bdi", short(record.case.id, 60))),
+        row_head(tag("bdi", short(record.case.id, 100))),
         who,
         tag("td", status(record, status_text(record)), class_="label"),
         *(tag("td", text) for text in cell_figures(cell)),

@@ -86,7 +86,7 @@ def _matrix(contents: Contents, operator: str, cases: Sequence[CaseBoard], label
     shown = _columns(contents.board, operator, cases)
     rows = [
         [
-            row_head(tag("bdi", short(case.case.id, 60)), title=case.case.id),
+            row_head(tag("bdi", short(case.case.id, 100)), title=case.case.id),
             *(_cell(contents, case.cells.get(who)) for who in shown),
         ]
         for case in cases

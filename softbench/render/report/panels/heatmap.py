@@ -12,7 +12,6 @@ from softbench.analysis.leaderboard.formatting import (
     section_title,
     sections,
     shape_head,
-    shape_text,
     signs,
     status_text,
 )
@@ -64,8 +63,8 @@ def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) 
     places = columns(contents.board, section, cases)
     header = [shape_head(cases, MATRICES), *(_head(contents, cases, *place) for place in places)]
     body = []
-    for case in rows(cases):
-        title = row_head(name(shape_text(case.case), 40), tag("small", regime(case).name), title=case.case.id)
+    for case, text in rows(cases):
+        title = row_head(name(text, 60), tag("small", regime(case).name), title=case.case.id)
         body.append([title, *(_cell(contents, cell_at(case, place)) for place in places)])
     label = f"{section_title(section)}: timed cases by implementation"
     return table(header, body, label=label, class_="heat", data_grid="", data_sort="")
