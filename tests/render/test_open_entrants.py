@@ -193,8 +193,8 @@ def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothi
 
 def test_where_nothing_could_be_sealed_the_page_has_a_reservation_and_a_cpu_has_none():
     found = [check for check in checks(make.board(records(OPEN, OPEN))) if "sealed" in check.text]
-    assert [(check.good, check.text) for check in found] == [
-        (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})")
+    assert [(check.good, check.text, len(check.cells), check.reason) for check in found] == [
+        (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})", 9, "not sealed")
     ]
     cpu = [make.timed(case, "mine", 1e5, clock="wall", tier=OPEN, open_because="a CPU") for case in CASES]
     assert not [check for check in checks(make.board(cpu, "wall")) if "sealed" in check.text]

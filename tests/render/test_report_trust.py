@@ -79,14 +79,23 @@ def test_what_weakens_a_run_is_a_reservation(found, said):
     assert sum(not good for good in found.values()) == 1
 
 
-def test_a_reservation_names_its_cells_and_a_loss_its_rival():
-    warm = replace(B, samples=(replace(B.samples[0], cache="warm"),))
+def test_a_loss_names_its_rival():
     unsure = [make.timed(WIDE, name, ns, spread=0.05) for name, ns in (("a", 5e4), ("b", 5.01e4))]
-    found = outline.outline(report.render(make.run([A, warm, *unsure])))
-    said = [entry.text.split("which") for entry in found.find("top").all("li") if entry.all("details")]
-    assert [cells for _, cells in said] == [f"a: {WIDE.id}b: {WIDE.id}", f"b: {CASE.id}"]
+    found = outline.outline(report.render(make.run([*GOOD, *unsure])))
     (row,) = found.find("losses").all("details")[0].all("table")[0].all("tr")[1:]
     assert row.text == f"a1.10× ±0.021 of 21.20× ±0.011.01× ±0.041.200× ±0.001 in {CASE.id}", "also in each regime"
+
+
+def test_the_cells_not_to_quote_are_in_one_table():
+    alone = [make.timed(make.softmax_case(columns=64 * n), "a", 5e4) for n in range(1, 14)]
+    records = [*GOOD, make.timed(CASE, "c", 9e5, placements=3, spread=0.1), make.roof_of(CASE, 4e4), *alone]
+    assert any("known in 1 of 1 case with two ranked times or more, 13 of 14 having fewer; 0" in text for text in _said(records))
+    assert not _said(records)["the roof has no time in 13 of 14 cases: no % there, scores against the fastest pass"]
+    found = outline.outline(report.render(make.run(records))).find("top")
+    rows = found.all("table")[0].rows()
+    assert (len(rows), rows[0], "and 2 more" in found.text) == (12, [alone[0].case.id, "a", "roof without a time"], True)
+    found = outline.outline(report.render(make.run(records[:3]))).find("top")
+    assert found.all("table")[0].rows() == [[CASE.id, "c", "few placements, wider than ±2 %"]]
 
 
 @pytest.mark.parametrize(("groups", "is_said"), [(2, True), (3, False)])
@@ -96,13 +105,10 @@ def test_call_times_that_may_not_be_warm_are_a_reservation_and_no_rank(groups, i
     assert (text in _said([called, B])) == is_said
 
 
-def test_a_rank_that_is_not_known_is_marked_and_found_below_the_first_too():
+def test_a_rank_that_is_not_known_is_marked_below_the_first_too():
     others = [make.timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
     found = outline.outline(report.render(make.run([make.timed(WIDE, "a", 5e4, spread=0.001), *others])))
     assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
-    (entry,) = [entry for entry in found.find("top").all("li") if entry.all("details")]
-    assert entry.text.startswith("✓")
-    assert entry.text.endswith(f"whichb: {WIDE.id}c: {WIDE.id}")
 
 
 def test_a_power_limit_is_told_and_is_no_reservation():

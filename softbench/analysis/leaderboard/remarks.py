@@ -1,6 +1,6 @@
 """Sentences about a ranking that the terminal, the page and the exports share."""
 
-from softbench.analysis.leaderboard.board import Board, Standing
+from softbench.analysis.leaderboard.board import Board, CaseBoard, Standing
 from softbench.analysis.leaderboard.formatting import plural, some
 from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import Passport
@@ -14,8 +14,7 @@ def clock_note(board: Board) -> str:
     else:
         clock = board.passport.ranking_clock
         roof = f"Ranked by the {clock} clock; % of roof is against the roof kernels timed in the same rounds."
-    without = sum(case.roof is None or not case.roof.samples for case in board.timed)
-    if without and without < len(board.timed):
+    if without := len(without_roof(board)):
         score += f" In {plural(without, 'case')} without a roof the fastest pass replaces it."
     if any(standing.open_cases for standing in board.ranking):
         score += " Only sealed times count; open ones, from the author's own process, are shown and are no pass."
@@ -23,6 +22,12 @@ def clock_note(board: Board) -> str:
         score += f" {plural(left, 'case')} without a sealed time {'has' if left == 1 else 'have'} no part in scores."
     cards = f" Cases of different cards differ by the cards too: {some(list(board.cards))}." if board.cards else ""
     return " ".join([roof, f"{score}{cards}", *elsewhere(board.passport)])
+
+
+def without_roof(board: Board) -> list[CaseBoard]:
+    """The timed cases without a time of the roof; none if no case has one."""
+    found = [case for case in board.timed if case.roof is None or not case.roof.samples]
+    return found if len(found) < len(board.timed) else []
 
 
 def elsewhere(passport: Passport) -> list[str]:

@@ -5,21 +5,24 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import plural, some
+from softbench.analysis.leaderboard.remarks import without_roof
 from softbench.model import SEALED, Passport, Record, calibration, notes, stats
 
 MANY_UNDECIDED = 0.1
 """A larger share of cases without a known leader is a reservation."""
 
 WARM_GROUPS = 3
+WIDE = 2.0  # % on either side
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check; if it is not good, it is a reservation about the figures: those of the cells, or all if there are none."""
+    """One check; if it is not good, it is a reservation about the figures. reason: why not to quote the cells."""
 
     good: bool
     text: str
     cells: tuple[Cell, ...] = ()
+    reason: str = ""
 
 
 def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...]:
@@ -34,6 +37,7 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
         of_times = [
             _clock(board),
             _sealed(board),
+            _roofs(board),
             _calibrated(board),
             _decided(board),
             _placements(cells),
@@ -67,7 +71,16 @@ def _sealed(board: Board) -> Check | None:
     what = f"open ones rank in {plural(len(ranked), 'case')}" if ranked else "the open ones have no rank"
     why = some(list(dict.fromkeys(record.open_because for record in known if record.open_because)))
     others = tuple(cell for _, cell in timed if cell.record.tier != SEALED)
-    return Check(not ranked, f"{count} of {plural(len(timed), 'timed cell')} sealed; {what} ({why})", others)
+    return Check(not ranked, f"{count} of {plural(len(timed), 'timed cell')} sealed; {what} ({why})", others, "not sealed")
+
+
+def _roofs(board: Board) -> Check | None:
+    if not (cases := without_roof(board)):
+        return None
+    text = (
+        f"the roof has no time in {len(cases)} of {plural(len(board.timed), 'case')}: no % there, scores against the fastest pass"
+    )
+    return Check(False, text, tuple(cell for case in cases for cell in case.cells.values() if cell.samples), "roof without a time")
 
 
 def _calibrated(board: Board) -> Check | None:
@@ -106,11 +119,13 @@ def _decided(board: Board) -> Check | None:
     if not contested:
         return Check(True, "no contest: fewer than two implementations were timed in any case")
     open_cases = sum(_is_open(case) for case in contested)
-    unknown = tuple(cell for case in contested for cell in case.cells.values() if cell.mark == "?")
+    unknown = sum(cell.mark == "?" for case in contested for cell in case.cells.values())
     total = sum(cell.rank is not None for case in contested for cell in case.cells.values())
     text = f"the fastest, or a tie for it, is known in {len(contested) - open_cases} of {plural(len(contested), 'case')}"
-    text += f"; {len(unknown)} of {total} ranks are undecided (?)"
-    return Check(open_cases <= MANY_UNDECIDED * len(contested), text, unknown)
+    if alone := len(board.timed) - len(contested):
+        text += f" with two ranked times or more, {alone} of {len(board.timed)} having fewer"
+    text += f"; {unknown} of {total} ranks are undecided (?)"
+    return Check(open_cases <= MANY_UNDECIDED * len(contested), text)
 
 
 def _is_open(case: CaseBoard) -> bool:
@@ -124,7 +139,8 @@ def _placements(cells: list[Cell]) -> Check:
     text = f"{low} to {high} placements a cell" if low < high else f"{plural(low, 'placement')} a cell"
     if few:
         text += f"; {plural(len(few), 'cell')} of {len(cells)} got fewer than the {stats.LOOKS[0]} of a first look"
-    return Check(not few, text, few)
+    wide = tuple(cell for cell in few if (cell.half_width or 0) > WIDE)
+    return Check(not few, text, wide, f"few placements, wider than ±{WIDE:g} %")
 
 
 def _calls(cells: list[Cell]) -> Check | None:
@@ -134,7 +150,7 @@ def _calls(cells: list[Cell]) -> Check | None:
     if not few:
         return None
     text = f"{plural(len(few), 'call time')} of {len(cells)} from fewer than {WARM_GROUPS} groups of calls"
-    return Check(False, f"{text}, perhaps not yet warm; they rank nothing", few)
+    return Check(False, f"{text}, perhaps not yet warm; they rank nothing", few, "call time perhaps not warm")
 
 
 def _throttled(board: Board) -> Check | None:
@@ -160,16 +176,16 @@ def _throttled(board: Board) -> Check | None:
     if aside:
         parts.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
     unsteady = tuple(cell for case in board.timed for cell in case.cells.values() if cell.is_unsteady)
-    return Check(not throttled and not aside, ", ".join(parts), unsteady)
+    return Check(not throttled and not aside, ", ".join(parts), unsteady, "GPU throttled or slower (~)")
 
 
 def _overlapping(cells: list[Cell]) -> Check | None:
     """Known only for cells that the device clock read too."""
     read = [cell for cell in cells if cell.device_ns is not None]
-    found = tuple(cell for cell in read if cell.is_overlapping)
+    found = sum(cell.is_overlapping for cell in read)
     if not found:
         return None
-    return Check(False, f"{plural(len(found), 'time')} of {len(read)} are of launches that overlap in a replay, marked o", found)
+    return Check(False, f"{plural(found, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
 
 
 def _once_a_case(board: Board) -> list[Record]:
@@ -188,10 +204,10 @@ def _span(values: list[int]) -> str:
 def _warm(cells: list[Cell]) -> Check | None:
     if not any(samples.cache for cell in cells for samples in cell.samples):
         return None  # a clock for which the cache has no meaning
-    warm = tuple(cell for cell in cells if cell.is_warm)
+    warm = sum(cell.is_warm for cell in cells)
     if not warm:
         return Check(True, "every time was taken with a cold L2 cache")
-    return Check(False, f"{plural(len(warm), 'time')} of {len(cells)} taken with a warm L2 cache, marked w", warm)
+    return Check(False, f"{plural(warm, 'time')} of {len(cells)} taken with a warm L2 cache, marked w")
 
 
 def _commit(passport: Passport) -> Check:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from softbench.analysis.leaderboard import Board, Cell, Standing, headline
+from softbench.analysis.leaderboard import Board, Standing, headline
 from softbench.analysis.leaderboard.estimates import Estimate, bracketed, figure, plus_minus
 from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, unfinished
 from softbench.analysis.leaderboard.status_groups import status_groups
@@ -11,11 +11,12 @@ from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, row_head, table, tag, typeset
 from softbench.render.report.panels.blocks import outcome
 from softbench.render.report.panels.ranking import baseline, speedup
-from softbench.render.report.trust import checks
+from softbench.render.report.trust import Check, checks
 from softbench.render.tables import weighted_total
 
 SHOWN_GROUPS = 8
 MOST_NAMED = 4
+SHOWN_CELLS = 12
 
 
 def title(board: Board) -> str:
@@ -183,8 +184,8 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
 
 
 def _trust(contents: Contents) -> Markup:
-    looked_at = sorted(checks(contents.board, contents.passports), key=lambda check: check.good)
-    doubts = sum(not check.good for check in looked_at)
+    found = checks(contents.board, contents.passports)
+    doubts = sum(not check.good for check in found)
     words = "no reservation about times and ranks" if not doubts else plural(doubts, "reservation")
     lines = [
         tag(
@@ -192,24 +193,23 @@ def _trust(contents: Contents) -> Markup:
             tag("span", "✓ " if check.good else "▲ ", class_="good" if check.good else "doubt", aria_hidden="true"),
             None if check.good else tag("span", "Reservation: ", class_="unseen"),
             tag("bdi", check.text),
-            _which(check.cells),
         )
-        for check in looked_at
+        for check in sorted(found, key=lambda check: check.good)
     ]
     badge = tag("span", "✓ " if not doubts else "▲ ", words, class_="badge " + ("doubt" if doubts else "good"))
-    return tag("div", tag("p", "Can I trust it ", badge, class_="question"), tag("ul", *lines), class_="trust card")
+    question = tag("p", "Can I trust it ", badge, class_="question")
+    return tag("div", question, tag("ul", *lines), _unquotable(found), class_="trust card")
 
 
-def _which(found: Sequence[Cell]) -> Markup | None:
-    """The cells that a check is about, by implementation."""
-    if not found:
-        return None
-    by_name: dict[str, list[Markup]] = {}
-    for cell in found:
-        case = tag("code", cell.record.case.id)
-        by_name.setdefault(cell.record.variant.implementation, []).append(case)
-    lines = (tag("p", name(who), ": ", join(cases, ", ")) for who, cases in by_name.items())
-    return tag("details", tag("summary", "which"), *lines, class_="where")
+def _unquotable(found: Sequence[Check]) -> Markup:
+    by_case: dict[tuple[str, str], list[Markup]] = {}
+    for check in found:
+        for record in (cell.record for cell in check.cells):
+            by_case.setdefault((record.case.id, check.reason), []).append(name(record.variant.implementation))
+    rows = [[row_head(name(case, 100)), tag("td", join(who, ", ")), tag("td", why)] for (case, why), who in by_case.items()]
+    title, more = "Cells not to quote", len(rows) - SHOWN_CELLS
+    shown = table(["case", "implementation", "reason"], rows[:SHOWN_CELLS], left=range(3), label=title)
+    return join([tag("p", title, class_="question"), shown, tag("p", f"and {more} more") if more > 0 else None]) if rows else EMPTY
 
 
 def _not_measured(board: Board) -> Markup:
