@@ -133,7 +133,9 @@ def _parts(contents: Contents, operator: str) -> Markup:
         if standing.score is not None
     ]
     label = f"{short(operator)}: score and speed-up by dtype and regime"
-    title = tag("h3", "Score by dtype and regime, the highest in bold, below it the speed-up over ", baseline(contents), class_="minor")
+    title = tag(
+        "h3", "Score by dtype and regime, the highest in bold, below it the speed-up over ", baseline(contents), class_="minor"
+    )
     return join([title, table(header, rows, label=label, class_="parts")])
 
 
