@@ -273,3 +273,8 @@ def test_cells_that_ask_something_else_are_left_out_with_the_reason():
     assert f"Not compared: {CASE.id}::mine" in text
     assert "the operator was redefined" in text.replace("\n", " ")
     assert f"Only in new: 1 cell ({CASE.id}::third)." in text
+
+
+@over(("ratio", "shares"), [(1.0252, ("0.52", "0.51")), (1.0001, ("0.5", "0.5")), (0.8, ("0.5", "0.6"))])
+def test_shares_of_the_roof_differ_where_times_do(ratio, shares):
+    assert summary.times(of(compared(mine(770_000), mine(770_000 * ratio))))[2:] == shares

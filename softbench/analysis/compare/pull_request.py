@@ -72,4 +72,4 @@ def _row(cell: Pair, known: Collection[str]) -> Sequence[str]:
     if cell.moved:
         reason = short(first_line(b.record.reason or a.record.reason), REASON)
         note = f"{status_text(a.record)}, now {status_text(b.record)}" + (f": {reason}" if reason else "")
-    return (_word(cell), cell.case.id, short(cell.implementation), *change_figures(cell.change), *times(a, b), note)
+    return (_word(cell), cell.case.id, short(cell.implementation), *change_figures(cell.change), *times(cell), note)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from softbench.analysis.compare import FELL, OTHER, OTHER_KERNEL, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
 from softbench.analysis.compare.surroundings import date
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
-from softbench.analysis.leaderboard import Cell, estimates
+from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.estimates import OF_A_CASE
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short, some, status_text
 from softbench.model import Passport, stats
@@ -58,9 +58,9 @@ def cells(comparison: RunComparison) -> Document:
     rows = []
     for cell in comparison.cells:
         if cell.after.record.role == "entrant":
-            a, b = cell.before, cell.after
-            word = f"{cell.moved}: {status_text(b.record)}" if cell.moved else cell.verdict or status_text(b.record)
-            rows.append((cell.case.id, short(cell.implementation), word, *change_figures(cell.change), *times(a, b)))
+            status = status_text(cell.after.record)
+            word = f"{cell.moved}: {status}" if cell.moved else cell.verdict or status
+            rows.append((cell.case.id, short(cell.implementation), word, *change_figures(cell.change), *times(cell)))
     return [*table("Since the last run", header, rows, left=(0, 1, 2), labels=2), *lines(*_not_compared(comparison))]
 
 
@@ -228,16 +228,18 @@ def _changes(word: str, cells: Sequence[Pair], known: Collection[str], folded: b
     rows = []
     for cell in cells:
         who = (cell.case.id, short(cell.implementation))
-        rows.append((*who, *change_figures(cell.change), *times(cell.before, cell.after), unusual(cell, known)))
+        rows.append((*who, *change_figures(cell.change), *times(cell), unusual(cell, known)))
     over = " over the roof" if cells[0].is_changed else ""
     title = f"{word.capitalize()}{over}: {plural(len(cells), 'cell')}"
     return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
 
 
-def times(a: Cell, b: Cell) -> tuple[str, ...]:
-    """Under `TIMES`."""
-    texts = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in (a, b))
-    return (*texts, *(number(x.percent_of_roof, "{:.1f}".format) for x in (a, b)))
+def times(cell: Pair) -> tuple[str, ...]:
+    """Under `TIMES`; the shares of the roof of a changed cell with enough digits to differ, at most four."""
+    both = (cell.before, cell.after)
+    texts = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in both)
+    shares = [[number(x.percent_of_roof, f"{{:.{places}f}}".format) for x in both] for places in (1, 2, 3, 4)]
+    return (*texts, *next((own for own in shares if own[0] != own[1] or not cell.is_changed), shares[0]))
 
 
 def _roof(comparison: RunComparison) -> str:
