@@ -275,6 +275,41 @@ def test_cells_that_ask_something_else_are_left_out_with_the_reason():
     assert f"Only in new: 1 cell ({CASE.id}::third)." in text
 
 
+NEWER = {"device": {**GPU, "uuid": "GPU-2", "pci": "1"}, "packages": {"torch": "2.11.0", "triton": "3"}, "commit": "feed"}
+
+
+@over(
+    ("changes", "cases", "words_"),
+    [
+        ({}, (CASE,), ""),
+        ({"commit": "feed", "profiles": ("gpu",), "settings": {"threads": 0, "selection": "x"}}, (CASE,), ""),
+        ({"packages": {"torch": "2.11.0", "pytest": "9"}}, (CASE,), ""),
+        ({"device": {**GPU, "uuid": "GPU-1", "pci": "1"}}, (CASE,), ""),
+        ({"device": {**GPU, "uuid": "GPU-1", "driver": "590.2"}}, (CASE,), "driver differs"),
+        ({"settings": {"traffic": True}}, (CASE,), "options differ"),
+        ({}, (CASE, WIDE), "1 of 2 cases is in both"),
+        ({**NEWER, "settings": {"budget_s": 9}}, (CASE, WIDE), "card, packages, code and budget differ; 1 of 2 cases is in both"),
+    ],
+)
+def test_what_makes_it_no_controlled_comparison_is_said_first(changes, cases, words_):
+    packages = {"torch": "2.11.0", "pytest": "8"}
+    before = old(*contest(CASE, mine(5_000)), device={**GPU, "uuid": "GPU-1", "pci": "0"}, packages=packages)
+    same = {"device": before.passport.device, "packages": packages}
+    after = new(*(r for case in cases for r in contest(case, timed(case, "mine", 5_000))), **{**same, **changes})
+    first = text_of(compare.compare(before, after)).split("\n\n")[1].splitlines()[0]
+    assert first == (
+        f"Not a controlled comparison: {words_}." if words_ else "Of 1 timed cell 0 slower, 0 faster, 0 cannot be told, 1 the same."
+    )
+
+
+@over("cases", [1, 2])
+def test_a_range_has_two_ends(cases):
+    where = " in 1 case with" if cases == 1 else " in the median of 2 cases with"
+    (line,) = (line for line in text_of(many([1] * cases)).splitlines() if "roof's own" in line)
+    assert where in line
+    assert (", +0.00 % to +0.00 %;" in line) == (cases > 1)
+
+
 @over(("ratio", "shares"), [(1.0252, ("0.52", "0.51")), (1.0001, ("0.5", "0.5")), (0.8, ("0.5", "0.6"))])
 def test_shares_of_the_roof_differ_where_times_do(ratio, shares):
     assert summary.times(of(compared(mine(770_000), mine(770_000 * ratio))))[2:] == shares

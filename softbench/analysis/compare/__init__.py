@@ -69,7 +69,7 @@ class RunComparison:
 
     apart are cells of both runs that cannot be compared, with the reason; unsealed are those of them that were sealed and are open
     now; gone and new are ids of cells of one run only.
-    roof is the roof's own time, after over before, one factor per case.
+    roof is the roof's own time, after over before, one factor per case. cases is how many both runs have, and how many either.
     """
 
     before: Passport
@@ -81,6 +81,7 @@ class RunComparison:
     gone: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     unsealed: tuple[Pair, ...] = ()
+    cases: tuple[int, int] = (0, 0)
 
     @property
     def timed(self) -> int:
@@ -116,6 +117,7 @@ def compare(before: Run, after: Run) -> RunComparison:
     one_machine((before, after))
     boards = leaderboard.build(before), leaderboard.build(after)
     own, theirs = (dict(_cells(board)) for board in boards)
+    asked = [{case for case, _ in cells} for cells in (own, theirs)]
     pairs: list[Pair] = []
     apart: list[tuple[str, str]] = []
     unsealed: list[Pair] = []
@@ -141,6 +143,7 @@ def compare(before: Run, after: Run) -> RunComparison:
         tuple(_id(key) for key in own if key not in theirs),
         tuple(_id(key) for key in theirs if key not in own),
         tuple(unsealed),
+        (len(asked[0] & asked[1]), len(asked[0] | asked[1])),
     )
 
 

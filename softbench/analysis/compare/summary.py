@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, OTHER_KERNEL, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
-from softbench.analysis.compare.surroundings import date
+from softbench.analysis.compare.surroundings import CODE, KINDS, date
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.estimates import OF_A_CASE
@@ -36,7 +36,7 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
     With whole all other cells too; with fold (for a page) those are folded.
     """
     parts: list[Part] = [Heading(f"{comparison.after.run_id} against {comparison.before.run_id}")]
-    parts += lines(verdict(comparison), _largest(comparison), _roof(comparison))
+    parts += lines(_uncontrolled(comparison), verdict(comparison), _largest(comparison), _roof(comparison))
     runs = (("before", comparison.before), ("after", comparison.after))
     parts += lines(*(f"{word}: {_named(run)}" for word, run in runs), *terms(comparison))
     parts += _moves("Changes of status", comparison, False)
@@ -242,15 +242,25 @@ def times(cell: Pair) -> tuple[str, ...]:
     return (*texts, *next((own for own in shares if own[0] != own[1] or not cell.is_changed), shares[0]))
 
 
+def _uncontrolled(comparison: RunComparison) -> str:
+    """What differs apart from the code, which is what a comparison is for; "" where nothing does."""
+    kinds = {change.kind for change in comparison.changes}
+    named = [kind for kind in KINDS if kind in kinds and kinds - {CODE, ""}]
+    both, either = comparison.cases
+    differs = "differs" if len(named) == 1 and not named[0].endswith("s") else "differ"
+    said = [f"{' and '.join(filter(None, (', '.join(named[:-1]), named[-1])))} {differs}"] if named else []
+    said += [f"{both} of {either} cases {'is' if both == 1 else 'are'} in both"] * (both < either)
+    return f"Not a controlled comparison: {'; '.join(said)}." if said else ""
+
+
 def _roof(comparison: RunComparison) -> str:
-    """What is known of the yardstick: whether the card is another one, how the roof's own time changed, and its kernels."""
-    cards = {run.device.get("uuid") for run in (comparison.before, comparison.after)}
-    said = ["Another card."] * (len(cards) > 1)
-    if comparison.roof:
-        low, high = change_text(min(comparison.roof)), change_text(max(comparison.roof))
-        middle = change_text(statistics.median(comparison.roof))
-        where = f"of {plural(len(comparison.roof), 'case')} with the same roof kernel"
-        said.append(f"The roof's own time: {middle} in the median {where}, {low} to {high}; changes are relative to it.")
+    """What is known of the yardstick: how the roof's own time changed, and its kernels."""
+    said = []
+    if roof := comparison.roof:
+        low, high = change_text(min(roof)), change_text(max(roof))
+        where, spread = f"{plural(len(roof), 'case')} with the same roof kernel", f", {low} to {high}"
+        where = f"the median of {where}{spread}" if roof[1:] else where
+        said.append(f"The roof's own time: {change_text(statistics.median(roof))} in {where}; changes are relative to it.")
     others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in cell.notes}
     if OTHER_KERNEL in usual(comparison):
         others.clear()  # `terms` says so

@@ -10,15 +10,19 @@ from softbench.records import comparable
 CLOCK_STEP = 0.01
 """Medians of a clock's speed that differ by less count as equal: a GPU's clock moves in steps of 15 MHz."""
 _DEVICE = {"driver": "driver", "pci": "PCI slot of the card", "uuid": "card", "memory_bytes": "bytes of memory"}
+CODE = "code"
+KINDS = ("card", "driver", "packages", CODE, "roof", "budget", "options", "clock")
+"""The kinds of changes that times may depend on, in the order in which they are named."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs, with its values before and after."""
+    """One thing that differs, with its values before and after; kind is one of `KINDS`, or "" where no time depends on it."""
 
     what: str
     before: str
     after: str
+    kind: str = ""
 
 
 def date(passport: Passport) -> str:
@@ -35,31 +39,35 @@ def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Varia
     yield from _telemetry(before, after)
     yield from _roof_source(before, after)
     for name, (one, other) in sorted(variants.items()):
-        yield from _change(f"source of {name}", one.source_hash[:12], other.source_hash[:12])
+        yield from _change(f"source of {name}", one.source_hash[:12], other.source_hash[:12], CODE)
 
 
 def of_passports(a: Passport, b: Passport) -> Iterator[Change]:
     """Versions, then the driver and the card, then softbench and its settings."""
-    yield from (Change(*difference) for difference in comparable.versions(a, b))
-    for key, word in _DEVICE.items():
-        if key in a.device and key in b.device:
-            yield from _change(word, a.device[key], b.device[key])
-    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown")
+    for name, x, y in comparable.versions(a, b):
+        yield Change(name, x, y, "" if name in comparable.HARMLESS else CODE if name == "softbench" else "packages")
+    shared = [key for key in _DEVICE if key in a.device and key in b.device]
+    for key in shared:
+        kind = "driver" if key == "driver" else "" if key == "pci" and "uuid" in shared else "card"
+        yield from _change(_DEVICE[key], a.device[key], b.device[key], kind)
+    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown", CODE)
     yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
     for name in sorted({*a.settings, *b.settings}):
-        yield from _change(name.replace("_", " "), a.settings.get(name, "none"), b.settings.get(name, "none"))
+        one, other = (run.settings.get(name, "none") for run in (a, b))
+        is_set = name != "selection" and {one, other} - {"none", False}  # 0 too; an older passport lacks what is newer
+        yield from _change(name.replace("_", " "), one, other, ("budget" if "budget" in name else "options") if is_set else "")
 
 
-def _change(what: str, before: object, after: object) -> Iterator[Change]:
+def _change(what: str, before: object, after: object, kind: str = "") -> Iterator[Change]:
     if before != after:
-        yield Change(what, str(before), str(after))
+        yield Change(what, str(before), str(after), kind)
 
 
 def _roof_source(before: Run, after: Run) -> Iterator[Change]:
     sources = [{r.variant.operator: r.variant for r in run.records if r.role == "roof"} for run in (before, after)]
     for operator in sorted(sources[0].keys() & sources[1].keys()):
         one, other = (own[operator] for own in sources)
-        yield from _change(f"source of the roof of {operator}", one.source_hash[:12], other.source_hash[:12])
+        yield from _change(f"source of the roof of {operator}", one.source_hash[:12], other.source_hash[:12], "roof")
 
 
 def _telemetry(before: Run, after: Run) -> Iterator[Change]:
@@ -69,7 +77,7 @@ def _telemetry(before: Run, after: Run) -> Iterator[Change]:
         read = [_readings(own, key) for own in states]
         medians = [statistics.median(values) if values else 0.0 for values in read]
         if all(medians) and abs(medians[0] - medians[1]) > CLOCK_STEP * medians[0]:
-            yield Change(f"{word}, MHz", *map(_span, read))
+            yield Change(f"{word}, MHz", _span(read[0]), _span(read[1]), "clock")
     shares = [sum(bool(state.throttle) for state in own) for own in states]
     if any(shares):
         texts = [f"in {share} of {len(own)} readings" for share, own in zip(shares, states, strict=True)]
