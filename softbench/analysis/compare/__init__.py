@@ -1,8 +1,6 @@
 """Two runs, cell by cell: faster, slower, same or cannot tell; changes of status; and what else differs. Pure.
 
-The samples of two runs are not paired: clocks, heat and the place of every buffer differ. So a cell is compared by its time
-over that of the roof, which each run takes in the same rounds: one log-ratio per placement, and Welch's interval over those of
-both runs (`stats.compare_apart`). If the trial chose another kernel for the roof, OTHER_ROOF widens the interval.
+docs/measuring.md, "Two runs", says how: `stats.compare_apart`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,7 +67,7 @@ class RunComparison:
 
     apart are cells of both runs that cannot be compared, with the reason; unsealed are those of them that were sealed and are open
     now; gone and new are ids of cells of one run only.
-    roof is the roof's own time, after over before, one factor per case. cases is how many both runs have, and how many either.
+    roof is the roof's own time, after over before, one factor per case. cases: how many are in both, and in either.
     """
 
     before: Passport

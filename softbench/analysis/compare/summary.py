@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, OTHER_KERNEL, ROSE, UNSEALED, VERDICTS, Pair, RunComparison
-from softbench.analysis.compare.surroundings import CODE, KINDS, date
+from softbench.analysis.compare.surroundings import KINDS, date
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.estimates import OF_A_CASE
@@ -14,9 +14,8 @@ from softbench.analysis.leaderboard.formatting import first_line, milliseconds, 
 from softbench.model import Passport, stats
 
 HOW = (
-    "Change: time over the roof's in the same rounds, after against before. Slower, faster: its interval (Welch's, over the "
-    "placements of both runs) excludes 0; same: it holds 0 and reaches at most 0.5 % from the change; cannot tell: farther. "
-    "% before, % after: of roof."
+    "Change: time over the roof's, after against before. Slower, faster: its interval excludes 0; same: it holds 0 and reaches "
+    "at most 0.5 % from the change; cannot tell: farther. % before, % after: of roof."
 )
 TIMES = ("ms before", "ms after", "% before", "% after")
 COLUMNS = (
@@ -141,7 +140,7 @@ def datasets(comparison: RunComparison, limit: float | None = None) -> Iterator[
     changes = tuple((change.what, change.before, change.after) for change in comparison.changes)
     yield Dataset("changes", ("what", "before", "after"), changes)
     yield Dataset("roof", ("ratio",), tuple((ratio,) for ratio in comparison.roof))
-    left = [(cell, reason) for cell, reason in comparison.apart]
+    left = [*comparison.apart]
     for ids, run in ((comparison.gone, comparison.before), (comparison.new, comparison.after)):
         left += [(cell, f"only in {run.run_id}") for cell in ids]
     yield Dataset("not_compared", ("cell", "reason"), tuple(left))
@@ -235,20 +234,20 @@ def _changes(word: str, cells: Sequence[Pair], known: Collection[str], folded: b
 
 
 def times(cell: Pair) -> tuple[str, ...]:
-    """Under `TIMES`; the shares of the roof of a changed cell with enough digits to differ, at most four."""
+    """Under `TIMES`; the shares of a changed cell have digits enough to differ, at most four."""
     both = (cell.before, cell.after)
-    texts = (number(x.latency_ns, milliseconds) + (" w" if x.is_warm else "") for x in both)
+    texts = (number(x.latency_ns, milliseconds) + " w" * x.is_warm for x in both)
     shares = [[number(x.percent_of_roof, f"{{:.{places}f}}".format) for x in both] for places in (1, 2, 3, 4)]
     return (*texts, *next((own for own in shares if own[0] != own[1] or not cell.is_changed), shares[0]))
 
 
 def _uncontrolled(comparison: RunComparison) -> str:
-    """What differs apart from the code, which is what a comparison is for; "" where nothing does."""
+    """What differs; "" where only the code does, which is what a comparison is for."""
     kinds = {change.kind for change in comparison.changes}
-    named = [kind for kind in KINDS if kind in kinds and kinds - {CODE, ""}]
+    *most, last = [kind for kind in KINDS if kind in kinds] or ["code"]
     both, either = comparison.cases
-    differs = "differs" if len(named) == 1 and not named[0].endswith("s") else "differ"
-    said = [f"{' and '.join(filter(None, (', '.join(named[:-1]), named[-1])))} {differs}"] if named else []
+    named = f"{', '.join(most)} and {last} differ" if most else f"{last} differ" + "s" * (last[-1] != "s")
+    said = [named] * (most != [] or last != "code")
     said += [f"{both} of {either} cases {'is' if both == 1 else 'are'} in both"] * (both < either)
     return f"Not a controlled comparison: {'; '.join(said)}." if said else ""
 
@@ -257,9 +256,8 @@ def _roof(comparison: RunComparison) -> str:
     """What is known of the yardstick: how the roof's own time changed, and its kernels."""
     said = []
     if roof := comparison.roof:
-        low, high = change_text(min(roof)), change_text(max(roof))
-        where, spread = f"{plural(len(roof), 'case')} with the same roof kernel", f", {low} to {high}"
-        where = f"the median of {where}{spread}" if roof[1:] else where
+        where = f"{plural(len(roof), 'case')} with the same roof kernel"
+        where = f"the median of {where}, {change_text(min(roof))} to {change_text(max(roof))}" if roof[1:] else where
         said.append(f"The roof's own time: {change_text(statistics.median(roof))} in {where}; changes are relative to it.")
     others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in cell.notes}
     if OTHER_KERNEL in usual(comparison):

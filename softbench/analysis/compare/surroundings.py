@@ -10,14 +10,15 @@ from softbench.records import comparable
 CLOCK_STEP = 0.01
 """Medians of a clock's speed that differ by less count as equal: a GPU's clock moves in steps of 15 MHz."""
 _DEVICE = {"driver": "driver", "pci": "PCI slot of the card", "uuid": "card", "memory_bytes": "bytes of memory"}
-CODE = "code"
-KINDS = ("card", "driver", "packages", CODE, "roof", "budget", "options", "clock")
-"""The kinds of changes that times may depend on, in the order in which they are named."""
+KINDS = ("card", "driver", "packages", "code", "roof", "budget", "options", "clock")
+"""What times may depend on."""
+_KIND = {"softbench": "code", "driver": "driver", "budget_s": "budget", "run_budget_s": "budget"}
+_KIND |= dict.fromkeys((*comparable.HARMLESS, "pci", "selection"), "")
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs, with its values before and after; kind is one of `KINDS`, or "" where no time depends on it."""
+    """One thing that differs, with its values before and after; kind is one of `KINDS` or ""."""
 
     what: str
     before: str
@@ -39,23 +40,22 @@ def changes(before: Run, after: Run, variants: Mapping[str, tuple[Variant, Varia
     yield from _telemetry(before, after)
     yield from _roof_source(before, after)
     for name, (one, other) in sorted(variants.items()):
-        yield from _change(f"source of {name}", one.source_hash[:12], other.source_hash[:12], CODE)
+        yield from _change(f"source of {name}", one.source_hash[:12], other.source_hash[:12], "code")
 
 
 def of_passports(a: Passport, b: Passport) -> Iterator[Change]:
     """Versions, then the driver and the card, then softbench and its settings."""
     for name, x, y in comparable.versions(a, b):
-        yield Change(name, x, y, "" if name in comparable.HARMLESS else CODE if name == "softbench" else "packages")
-    shared = [key for key in _DEVICE if key in a.device and key in b.device]
-    for key in shared:
-        kind = "driver" if key == "driver" else "" if key == "pci" and "uuid" in shared else "card"
-        yield from _change(_DEVICE[key], a.device[key], b.device[key], kind)
-    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown", CODE)
+        yield Change(name, x, y, _KIND.get(name, "packages"))
+    for key, word in _DEVICE.items():
+        if key in a.device and key in b.device:
+            yield from _change(word, a.device[key], b.device[key], _KIND.get(key, "card"))
+    yield from _change("commit of softbench", a.commit or "unknown", b.commit or "unknown", "code")
     yield from _change("profiles", ", ".join(a.profiles), ", ".join(b.profiles))
     for name in sorted({*a.settings, *b.settings}):
         one, other = (run.settings.get(name, "none") for run in (a, b))
-        is_set = name != "selection" and {one, other} - {"none", False}  # 0 too; an older passport lacks what is newer
-        yield from _change(name.replace("_", " "), one, other, ("budget" if "budget" in name else "options") if is_set else "")
+        kind = _KIND.get(name, "options") * any(value not in ("none", 0) for value in (one, other))
+        yield from _change(name.replace("_", " "), one, other, kind)
 
 
 def _change(what: str, before: object, after: object, kind: str = "") -> Iterator[Change]:

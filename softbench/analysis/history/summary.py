@@ -57,7 +57,7 @@ def datasets(histories: Sequence[History], unread: Sequence[str] = ()) -> Iterat
         (*where, *compare_summary.pair_row(cell)) for where, step in steps for cell in step.cells if isinstance(cell, Pair)
     )
     yield Dataset("steps", (*at, *compare_summary.COLUMNS), changed)
-    changes = tuple((*where, step.implementation, *vars(c).values()) for where, step in steps for c in step.changes)
+    changes = tuple((*where, step.implementation, c.what, c.before, c.after) for where, step in steps for c in step.changes)
     yield Dataset("changes", (*at, "implementation", "what", "before", "after"), changes)
     yield Dataset(
         "runs",

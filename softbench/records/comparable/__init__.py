@@ -1,11 +1,6 @@
 """Whether two runs, or two of their cells, may share a table, and why not. Pure.
 
-One board      They could have been one run: the same clock, machine, driver branch and versions.
-Side by side   Another machine, or the same one with other software: one board each. Only % of roof may be compared, since each
-               machine takes it against its own roof.
-Refused        Another clock, or another question under the same name: nothing may be compared.
-
-Seeds, budgets, profiles and the version of pytest never matter. Nor does the source of an implementation: a changed source is
+docs/design.md, "What may share one table", has the terms. The source of an implementation never matters: a changed one is
 another version, which a table keeps apart and a comparison over time is about.
 """
 
