@@ -5,6 +5,7 @@ from support import builders as make
 from support.paths import ROOT
 
 from softbench.analysis import compare, history
+from softbench.analysis.compare import forest
 from softbench.analysis.compare import summary as compared
 from softbench.analysis.history import summary as told
 from softbench.model import Status
@@ -25,7 +26,7 @@ def comparison():
     newer.append(make.ended(CASE, "fell", Status.INCORRECT, "every element is 0"))
     roof = make.roof_of(CASE, 4_000)
     found = compare.compare(make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed"))
-    return report.render_document("new against old", compared.document(found, whole=True, fold=True))
+    return report.render_document("new against old", compared.document(found, True, True), forest=forest.forest(found.cells))
 
 
 def tale():
@@ -50,6 +51,11 @@ def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     assert found.grave_faults() == []
     figures = found.page.locator("td:not(.text)").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
     assert {*figures} == {"nowrap"}
+
+
+def test_a_phone_shows_the_whole_forest(open_page):
+    texts = open_page(comparison(), viewport={"width": 390, "height": 844}).page.locator("#forest text:visible")
+    assert 99 < texts.evaluate_all("all => Math.max(...all.map((one) => one.getBoundingClientRect().right))") <= 390
 
 
 def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page):

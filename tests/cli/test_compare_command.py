@@ -81,7 +81,7 @@ def test_the_page_has_every_cell_and_is_the_same_each_time(says):
     assert "default-src 'none'" in page
     for words_ in ("<bdi>alike</bdi>", "<bdi>every element is 0</bdi>", "<summary>Same: 1 cell</summary>"):
         assert words_ in page
-    (plot,) = (drawing for drawing in outline.outline(page).all("svg") if "Ratios" in drawing.attributes["aria-label"])
+    plot, _ = (drawing for drawing in outline.outline(page).all("svg") if "Ratios" in drawing.attributes["aria-label"])
     assert [own.text for own in plot.all("text")][-2:] == [f"{CASE.id}, mine", "1.100 [1.100, 1.100]"]
     says("compare", "old", "new", "--output", "page.html")
     assert Path("page.html").read_text() == page
