@@ -132,6 +132,10 @@ def test_it_prints(open_run):
     for hidden in (".toolbar", "#metric", ".figure-controls", ".copyable button"):
         assert not found.page.locator(hidden).first.is_visible()
     assert found.page.locator("svg.drawn").first.is_visible()
+    for key, what, value in (("position", ".heat thead th", "static"), ("display", "th .linkish", "contents")):
+        assert found.page.locator(what).first.evaluate(f"(one) => getComputedStyle(one).{key}") == value
+    found.page.set_viewport_size({"width": 1032, "height": 703})  # a page of A4 within its margins
+    assert found.page.locator("#drift").bounding_box()["height"] < 703
 
 
 @pytest.mark.parametrize("name", ["everything", "hostile", "failures"])
