@@ -96,6 +96,9 @@ def test_the_cells_not_to_quote_are_in_one_table():
     assert (len(rows), rows[0], "and 2 more" in found.text) == (12, [alone[0].case.id, "a", "roof without a time"], True)
     found = outline.outline(report.render(make.run(records[:3]))).find("top")
     assert found.all("table")[0].rows() == [[CASE.id, "c", "few placements, wider than ±2 %"]]
+    roofed = [*records[:3], alone[0], make.roof_of(alone[0].case, 4e4)]
+    (row,) = outline.outline(report.render(make.run(roofed))).find("top").all("table")[0].rows()
+    assert row[2] == "roof without a time", "a cell is told of once"
 
 
 @pytest.mark.parametrize(("groups", "is_said"), [(2, True), (3, False)])

@@ -203,9 +203,11 @@ def _trust(contents: Contents) -> Markup:
 
 def _unquotable(found: Sequence[Check]) -> Markup:
     by_case: dict[tuple[str, str], list[Markup]] = {}
+    told: set[int] = set()
     for check in found:
-        for record in (cell.record for cell in check.cells):
+        for record in (cell.record for cell in check.cells if id(cell) not in told):
             by_case.setdefault((record.case.id, check.reason), []).append(name(record.variant.implementation))
+        told.update(map(id, check.cells))
     rows = [[row_head(name(case, 100)), tag("td", join(who, ", ")), tag("td", why)] for (case, why), who in by_case.items()]
     title, more = "Cells not to quote", len(rows) - SHOWN_CELLS
     shown = table(["case", "implementation", "reason"], rows[:SHOWN_CELLS], left=range(3), label=title)
