@@ -98,7 +98,7 @@ def test_the_cells_not_to_quote_are_in_one_table():
     assert found.all("table")[0].rows() == [[CASE.id, "c", "few placements, wider than ±2 %"]]
     roofed = [*records[:3], alone[0], make.roof_of(alone[0].case, 4e4)]
     (row,) = outline.outline(report.render(make.run(roofed))).find("top").all("table")[0].rows()
-    assert row[2] == "roof without a time", "a cell is told of once"
+    assert row[2] == "roof without a time", "each cell is listed once"
 
 
 @pytest.mark.parametrize(("groups", "is_said"), [(2, True), (3, False)])

@@ -27,7 +27,9 @@ def commands(run: Passport) -> list[str]:
     """The checkout of the commit, if it is known and clean, then the command with its seed."""
     command = run.command
     if command.endswith("…"):
-        command = f"pytest --softbench {run.settings.get('selection')} --softbench-budget={run.settings.get('budget_s')}"
+        kept = (("", "selection"), ("--softbench-budget=", "budget_s"))
+        found = [f"{option}{run.settings[key]}" for option, key in kept if run.settings.get(key)]
+        command = " ".join(["pytest --softbench", *found])
     seeded = command if "--softbench-seed" in command else f"{command} --softbench-seed={run.seed}"
     known = run.commit and not run.commit.endswith("+")
     return [*([f"git checkout {run.commit}"] if known else []), seeded]
