@@ -236,6 +236,7 @@ class Heat:
         changed an input. Who then still lacks it leaves the heat. On a CPU one by one: the audit counts their time.
         """
         requests = {e: e.request("verify", is_short=is_short) for e in entrants}
+        is_shared = sum(not e.always_in_heats for e in self.entrants) > 1
         answers: dict[Entrant, Answer] = {}
         if self.clock != "wall":
             answers = {e: a for e, a in self.ask(requests).items() if a.status is not Status.OUT_OF_MEMORY or a.fatal}
@@ -245,14 +246,12 @@ class Heat:
                 if not entrant.is_open:
                     continue
             before = time.perf_counter_ns()
-            if entrant not in answers:
-                answers |= self.ask({entrant: requests[entrant]})
-            is_shared = sum(not e.always_in_heats for e in self.entrants) > 1
-            if is_shared and answers[entrant].status is Status.OUT_OF_MEMORY and not answers[entrant].fatal:
+            answer = answers.get(entrant) or self.ask({entrant: requests[entrant]})[entrant]
+            if is_shared and answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
                 self._lacks_memory(entrant)
                 self.ask({entrant: entrant.request("release")})
             else:
-                entrant.take(answers[entrant])
+                entrant.take(answer)
             self.audit.add(entrant, time.perf_counter_ns() - before)
 
     def _lacks_memory(self, entrant: Entrant) -> None:
