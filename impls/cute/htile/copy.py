@@ -196,15 +196,11 @@ def filled_copy(atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor,
 @cute.jit
 def trim(vector: cute.Tensor, column: Int32, columns: Int32, value: cutlass.Numeric):
     """Set the elements of a vector outside its row to `value`; column: of its first element."""
-    size = const_expr(cute.size(vector))
-    if (column < 0) | (column + size > columns):
-        for i in cutlass.range_constexpr(size):
-            if (column + i < 0) | (column + i >= columns):
-                vector[i] = value
+    clear(vector, (column >= 0) & (column + cute.size(vector) <= columns), True, column, columns, value)
 
 
 @cute.jit
-def clear(vector: cute.Tensor, whole: Boolean, touched: Boolean, column: Int32, columns: Int32, value: cutlass.Numeric):
+def clear(vector: cute.Tensor, whole: Boolean, touched: Boolean | bool, column: Int32, columns: Int32, value: cutlass.Numeric):
     """`trim` for a vector that is not `whole`; one that is not `touched` is outside."""
     if not whole:
         for i in cutlass.range_constexpr(cute.size(vector)):

@@ -32,7 +32,7 @@ TWO_ROW_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more 
 # The same with a residual, for rows that start anywhere, or of which two do not fit.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
-# Up to so many bytes, unaligned rows of two matrices or with weights are trimmed in registers, longer ones in shared memory.
+# Unaligned rows of two matrices, or with weights, stay in registers only up to this size.
 UNALIGNED_SINGLE_BYTES = 4 * 1024
 UNALIGNED_SHARE_BYTES = 32 * 1024
 SHORT_LAYER_BYTES = 20 * 1024  # of a float32 row up to which LayerNorm's threads have as few vectors as those of RMSNorm
