@@ -177,3 +177,25 @@ def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
     config = RowTileConfig(4096, 4, 1, 256, 256)
     with pytest.raises(Exception, match=reason):
         _host.cubin(_host.Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", 1e-5))))
+
+
+@every(
+    ("columns", "dtype", "layer", "ahead"),
+    [
+        (8192, "bfloat16", False, 0),  # 512 threads a row, in registers
+        (4096, "bfloat16", False, 2),
+        (4096, "bfloat16", True, 0),  # in registers
+        (16384, "bfloat16", True, 4),  # in shared memory
+        (131072, "float32", False, 6),
+        (1048576, "float32", True, 2),  # read twice
+        (17033, "bfloat16", False, 6),  # rows that start anywhere
+        (17033, "bfloat16", True, 4),
+        (300001, "float32", False, 2),
+    ],
+)
+def test_weights_are_late_where_early_ones_would_cost_ctas(columns, dtype, layer, ahead):
+    from impls.cute.kernels.norm import weights_ahead
+
+    dtypes = (dtype, dtype, dtype * layer, "", dtype, "", "", "")
+    build, *_ = _plans.norm(columns, dtypes, layer, 1e-5, _layouts.HOPPER, columns % 8 == 0)
+    assert weights_ahead(build.config, layer) == ahead

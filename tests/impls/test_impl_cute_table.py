@@ -205,28 +205,6 @@ def test_bfloat16_takes_no_more_registers_than_float16(columns):
     assert replace(bfloat16, code=b"") == replace(float16, code=b"")
 
 
-@every(
-    ("columns", "dtype", "layer", "ahead"),
-    [
-        (8192, "bfloat16", False, 0),  # 512 threads a row, in registers
-        (4096, "bfloat16", False, 2),
-        (4096, "bfloat16", True, 0),  # in registers
-        (16384, "bfloat16", True, 4),  # in shared memory
-        (131072, "float32", False, 6),
-        (1048576, "float32", True, 2),  # read twice
-        (17033, "bfloat16", False, 6),  # rows that start anywhere
-        (17033, "bfloat16", True, 4),
-        (300001, "float32", False, 2),
-    ],
-)
-def test_weights_are_late_where_early_ones_would_cost_ctas(columns, dtype, layer, ahead):
-    from impls.cute.kernels.norm import weights_ahead
-
-    aligned = columns % 8 == 0
-    build = Cell("layernorm" if layer else "rmsnorm", dtype, columns, aligned).builds[0]
-    assert weights_ahead(build.config, layer) == ahead
-
-
 @every(("dtype", "columns"), [("float16", 640474), ("bfloat16", 835864), ("float32", 915602)])
 def test_the_kernels_of_gradients_over_the_whole_gpu(dtype, columns):
     aligned = columns % 8 == 0
