@@ -51,8 +51,9 @@ def page(**changed):
     return "\n".join(["==PROF== Connected to process 7 (/usr/bin/python3)", *lines]) + "\n"
 
 
-def read_counters(text, calls, printed="", launched=None):
-    return traffic.read_counters([traffic._table(text, printed)], calls, launched)
+def read_counters(text, calls, printed="", launched=None, again=None):
+    counted = [traffic.Counted(traffic._table(one, printed), calls, launched) for one in (text, again or text)]
+    return traffic.read_counters(*counted)
 
 
 def test_counters_are_means_over_the_second_half_of_the_calls():
@@ -92,10 +93,16 @@ def test_halves_of_other_kernels_have_no_mean():
         read_counters(changed, 2, launched=8)
 
 
-def test_two_runs_must_have_the_same_kernels():
-    tables = [traffic._table(text, "") for text in (page(), page().rsplit("\n", 2)[0])]
+def test_two_runs_must_have_the_same_kernels_in_a_call():
+    *lines, _, _ = page().splitlines(keepends=True)
     with pytest.raises(TrafficError, match="another number of kernels"):
-        traffic.read_counters(tables, 2)
+        read_counters(page(), 1, again="".join(lines))
+
+
+def test_each_run_has_its_calls():
+    again = traffic.Counted(traffic._table("".join(page().splitlines(keepends=True)[:-4]), ""), calls=1)
+    found = traffic.read_counters(traffic.Counted(traffic._table(page(), ""), calls=2), again)
+    assert (found.read_bytes, found.load_sectors, found.warps_percent) == (8_400_000, 18, 9.0)
 
 
 def test_stream_keeps_the_l2_busy_at_both_ends():
@@ -121,7 +128,8 @@ def notes(*entrants, calls=2, timeout_s=60):
 
 
 def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
-    asked = program(tmp_path, monkeypatch, f"open(log, 'w').write({page()!r})")
+    text = f"lines = {page().splitlines(keepends=True)!r}\nopen(log, 'w').writelines(lines[: -4 if 'kernel' in sys.argv else 99])"
+    asked = program(tmp_path, monkeypatch, text)
     entrant = Entrant(make.variant("mine", params=(("num_warps", 4),)), "entrant")
     assert notes(entrant) == []
     assert entrant.traffic.read_bytes == 8_400_000
@@ -129,7 +137,8 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     assert [a[a.index("--replay-mode") + 1] for a in (for_bytes, arguments)] == ["application", "kernel"]
     assert "dram__bytes_write.sum" not in arguments[arguments.index("--metrics") + 1]
     request = json.loads(arguments[-1])
-    assert (request["name"], request["params"], request["calls"]) == ("mine", {"num_warps": 4}, 2)
+    assert (request["name"], request["params"], request["calls"]) == ("mine", {"num_warps": 4}, 1)
+    assert json.loads(for_bytes[-1])["calls"] == 2
     assert arguments[-4:-2] == [sys.executable, "-c"]
     for option in (["--clock-control", "none"], ["--cache-control", "none"], ["--profile-from-start", "off"]):
         assert arguments[arguments.index(option[0]) + 1] == option[1]
@@ -143,6 +152,8 @@ PAGES = {"one": page(), "none": page().split('"0"')[0], "other": page(dram=["900
 COUNTS = f"""request = json.loads(sys.argv[-1])
 pages = [{PAGES}[one["handed_over"]] for one in request.get("sealed", [{{"handed_over": "one"}}])]
 said, mark = [{{"calls": 2, "launched": 8, "unseen": 80_000}}] * len(pages), f'"8","7","{{request.get("marker")}}"\\n'
+roofs = request.get("roofs", [])
+pages, said = pages + [{PAGES["one"]!r}] * len(roofs), said + [{{"calls": 2}}] * len(roofs)
 FAULT
 head = {PAGES["none"]!r}
 open(log, "w").write(head + mark.join(one[len(head) :] for one in pages))
@@ -153,10 +164,12 @@ def test_sealed_variants_share_a_process_that_knows_no_implementation(tmp_path, 
     """It says how many calls count. One whose kernels ncu does not see costs the others nothing."""
     asked = program(tmp_path, monkeypatch, COUNTS.replace("FAULT", ""))
     entrants = [sealed(), Entrant(make.variant("mine"), "entrant"), sealed("none"), sealed("other")]
+    entrants.insert(0, Entrant(make.variant("copy"), "roof"))
     assert notes(*entrants, calls=1) == ["traffic: ncu saw no kernel in the calls"]
-    assert [e.traffic and e.traffic.read_bytes for e in entrants] == [8_400_000, 16_800_000, None, 18_000_000]
+    assert [e.traffic and e.traffic.read_bytes for e in entrants] == [8_400_000, 8_400_000, 16_800_000, None, 18_000_000]
     shared, _, alone, _ = (json.loads(json.loads(line)[-1]) for line in asked.read_text().splitlines())
     assert shared["sealed"] == [{"handed_over": path, "digest": "ab"} for path in ("one", "none", "other")]
+    assert [roof["name"] for roof in shared["roofs"]] == ["copy"]
     assert shared.keys().isdisjoint({"path", "name", "source_hash", "params"})
     assert "path" in alone
 
@@ -196,12 +209,12 @@ def test_sealed_launches_have_the_memory_in_turn(monkeypatch, tmp_path):
     ):  # fmt: skip
         monkeypatch.setattr(owner, name, thing)
     how = {"case": asdict(CASE), "plan": asdict(PLAN), "calls": 1, "seed": 1, "counts": str(tmp_path / "counts")}
-    given = {"marker": "mark", "sealed": [{"handed_over": "", "digest": digest} for digest in "ab"]}
+    given = {"marker": "mark", "sealed": [{"handed_over": "", "digest": digest} for digest in "ab"], "roofs": [{"path": "copy"}]}
     for request in (how | given, how):
         streamed.main(json.dumps(request))
     each = ["replay", "replay", "close", "free_all"]
-    assert events == ["a", *each, "mark", "b", *each, "author"]
-    assert json.loads((tmp_path / "counts").read_text()) == [{"calls": 1, "launched": 4, "unseen": 0}] * 2
+    assert events == ["a", *each, "mark", "b", *each, "mark", "author", "author"]
+    assert json.loads((tmp_path / "counts").read_text()) == [{"calls": 1, "launched": 4, "unseen": 0}] * 2 + [{"calls": 1}]
 
 
 def test_all_calls_but_the_first_are_marked(monkeypatch):

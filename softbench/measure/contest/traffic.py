@@ -6,10 +6,8 @@ costs.
 """
 
 import csv
-import functools
 import json
 import math
-import operator
 import os
 import secrets
 import shutil
@@ -19,7 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,18 +43,34 @@ _COUNTS = {
     "bank_conflicts": tuple(f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{op}.sum" for op in ("ld", "st")),
 }
 _WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
-_ON_CHIP = tuple(dict.fromkeys([*_HITS["l1"], *_HITS["l2"], *sum(_COUNTS.values(), ()), _WARPS]))
+_ON_CHIP = tuple(dict.fromkeys([_BYTES[2], *_HITS["l1"], *_HITS["l2"], *sum(_COUNTS.values(), ()), _WARPS]))
 _RUNS = (("application", _BYTES), ("kernel", _ON_CHIP))
-"""How passes repeat, and what is counted. What reaches the memory takes one pass. The others take six; a kernel is run again for
-them, which writes the L2 back between two passes: 4 to 8 % of the written bytes would be missing, and L2 hits differ by 1 %."""
+"""How passes repeat, and what is counted. What reaches the memory takes one pass, over enough calls. The others take six; a kernel
+is run again for them, which writes the L2 back between two passes: 4 to 8 % of the written bytes would be missing, and L2 hits
+differ by 1 %. That takes 0.3 s, so one call is counted."""
 _UNITS = {"byte": 1, "nsecond": 1, "ns": 1, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6}
 Table = list[dict[str, str]]
-Counted = tuple[Sequence[Table], dict[str, int]]
 _STREAMED = "from softbench.measure.worker.streamed import main; main(sys.argv[1])"
 
 
 class TrafficError(RuntimeError):
     """The counters could not be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one run of ncu counted of one entrant.
+
+    table     a line of units, then a line per kernel
+    calls     how many count; twice as many were profiled
+    launched  how many kernels there were, if that is known: then both halves must have the same ones
+    unseen    bytes that copies and fills of a call move
+    """
+
+    table: Table
+    calls: int
+    launched: int | None = None
+    unseen: int = 0
 
 
 def profiler() -> str:
@@ -73,35 +87,43 @@ def calls_for(written_bytes: int, l2_bytes: int) -> int:
 def measure(case: Case, entrants: Sequence[Entrant], plan: Plan, calls: int, *, seed: int, timeout_s: float) -> None:
     """Add counters to entrants, the mean of `calls` in a row after as many that only warm up, or a note why there are none.
 
-    If the process that sealed ones share fails, each has its own: one costs no other its counters.
+    Sealed ones share a process, in which the roofs follow them. If it fails, each has its own: one costs no other its counters.
     """
-    how = {"plan": asdict(plan), "calls": calls, "seed": seed}
-    sealed = [e for e in entrants if e.tier == SEALED]
-    shared: dict[Entrant, Counted] = {}
-    if len(sealed) > 1:
+    how = {"plan": asdict(plan), "seed": seed}
+    together = [e for e in entrants if e.tier == SEALED]
+    together += [e for e in entrants if together and e.role == "roof"]
+    shared: dict[Entrant, tuple[Counted, ...]] = {}
+    if len(together) > 1:
         with suppress(TrafficError):
-            shared = dict(zip(sealed, _counted(case, sealed, how, timeout_s), strict=True))
+            shared = dict(zip(together, _counted(case, together, calls, how, timeout_s), strict=True))
     for entrant in entrants:
         try:
-            tables, said = shared.get(entrant) or _counted(case, [entrant], how, timeout_s)[0]
-            entrant.traffic = read_counters(tables, **said)
+            entrant.traffic = read_counters(*(shared.get(entrant) or _counted(case, [entrant], calls, how, timeout_s)[0]))
         except TrafficError as error:
             entrant.notes.append(f"traffic: {error}")
 
 
-def _counted(case: Case, entrants: Sequence[Entrant], how: dict[str, Any], timeout_s: float) -> list[Counted]:
-    """What ncu counts in a process of one open entrant, or of sealed ones, which imports no implementation. Raises TrafficError."""
+def _counted(
+    case: Case, entrants: Sequence[Entrant], calls: int, how: dict[str, Any], timeout_s: float
+) -> list[tuple[Counted, ...]]:
+    """What ncu counts in a process of one open entrant, or of sealed ones and roofs, which imports no implementation.
+
+    Raises TrafficError.
+    """
     first, marker = entrants[0], f"softbench_{secrets.token_hex(8)}"  # no hand-over has such a kernel
+    built, python = first.request("stream", case), first.variant.interpreter
     if is_sealed := first.tier == SEALED:
-        sealed = [entrant.sealed_file() for entrant in entrants]
-        built, python = {"case": asdict(case), **operator_of(case.operator), "sealed": sealed, "marker": marker}, ""
-    else:
-        built, python = first.request("stream", case), first.variant.interpreter
+        sealed = [entrant.sealed_file() for entrant in entrants if entrant.tier == SEALED]
+        roofs = [entrant.request("stream", case) for entrant in entrants[len(sealed) :]]
+        built, python = {"case": asdict(case), **operator_of(case.operator), "sealed": sealed, "roofs": roofs, "marker": marker}, ""
+    found = []
     with tempfile.TemporaryDirectory(prefix="softbench-ncu-") as folder:
-        counts, found = Path(folder) / "counts.json", []
-        streamed, variables = program(_STREAMED, built | how | {"counts": str(counts)}, python)
         for replay, metrics in _RUNS:
-            log = Path(folder) / f"{replay}.csv"
+            counts, log = (Path(folder) / f"{replay}.{kind}" for kind in ("json", "csv"))
+            asked = built | how | {"calls": calls if metrics is _BYTES else 1, "counts": str(counts)}
+            streamed, variables = program(_STREAMED, asked, python)
+            if is_sealed:
+                variables["TMPDIR"] = folder  # or ncu waits for those on other GPUs
             command = [
                 profiler() or "ncu",
                 *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
@@ -111,13 +133,14 @@ def _counted(case: Case, entrants: Sequence[Entrant], how: dict[str, Any], timeo
                 *streamed,
             ]
             printed = _run(command, timeout_s * (3 + len(entrants)) / 4, variables | environment_for("measure"))
-            found.append(_parts(_table(log.read_text(errors="replace") if log.exists() else "", printed), marker))
-        said = [{"calls": how["calls"]}]
-        if is_sealed:
-            said = json.loads(counts.read_text()) if counts.exists() else []
-    if {len(said), *map(len, found)} != {len(entrants)}:
-        raise TrafficError("the profiled process ended early")
-    return list(zip(zip(*found, strict=True), said, strict=True))
+            parts = _parts(_table(log.read_text(errors="replace") if log.exists() else "", printed), marker)
+            said = [{"calls": asked["calls"]}]
+            if is_sealed:
+                said = json.loads(counts.read_text()) if counts.exists() else []
+            if {len(said), len(parts)} != {len(entrants)}:
+                raise TrafficError("the profiled process ended early")
+            found.append([Counted(part, **words) for part, words in zip(parts, said, strict=True)])
+    return [*zip(*found, strict=True)]
 
 
 def _parts(table: Table, marker: str) -> list[Table]:
@@ -136,35 +159,42 @@ def _table(text: str, printed: str) -> Table:
     return list(csv.DictReader(lines[start:]))
 
 
-def read_counters(tables: Sequence[Table], calls: int, launched: int | None = None, unseen: int = 0) -> Traffic:
-    """A Traffic from tables of different counters of the same kernels. Raises TrafficError.
+def read_counters(memory: Counted, on_chip: Counted) -> Traffic:
+    """A Traffic from what two runs counted of the same kernels. Raises TrafficError.
 
-    The first half is left out: ncu starts with an L2 that holds no writes, and the writes of the first calls stay there.
-
-    calls     how many are counted; twice as many were profiled
-    launched  how many kernels there were, if that is known: then both halves must have the same ones
-    unseen    bytes that copies and fills of a call move
+    The first half of each is left out: ncu starts with an L2 that holds no writes, and the writes of the first calls stay there.
     """
-    if len({len(table) for table in tables}) > 1:
+    halves = [_second_half(counted) for counted in (memory, on_chip)]
+    each = [len(kernels) / counted.calls for (_, kernels), counted in zip(halves, (memory, on_chip), strict=True)]
+    if each[0] != each[1]:
         raise TrafficError("ncu saw another number of kernels when it ran the calls again")
-    if len(tables[0]) < 2:
-        raise TrafficError("ncu saw no kernel in the calls")
-    units, *kernels = (functools.reduce(operator.or_, rows) for rows in zip(*tables, strict=True))
-    if launched not in (None, len(kernels)):
-        raise TrafficError(f"ncu saw {len(kernels)} of {launched} kernels")
-    if len(kernels) % (2 * calls):
-        raise TrafficError(f"ncu saw {len(kernels)} kernels in {2 * calls} calls, which is not as many in each")
-    first, kernels = kernels[: len(kernels) // 2], kernels[len(kernels) // 2 :]
-    if launched is not None and _names(first) != _names(kernels):
-        raise TrafficError("ncu saw other kernels in the second half of the calls than in the first")
-    sums = {name: sum(_value(row, units, name) for row in kernels) for _, names in _RUNS for name in names}
-    read, written, duration = (sums[name] / calls for name in _BYTES)
-    if unseen > UNSEEN_SHARE * (read + written):
-        raise TrafficError(f"its copies and fills move {unseen} bytes per call, which ncu does not count")
+    sums: dict[str, float] = {}
+    for (units, kernels), counted, (_, names) in zip(halves, (memory, on_chip), _RUNS, strict=True):
+        sums = {name: sum(_value(row, units, name) for row in kernels) / counted.calls for name in names} | sums
+    read, written, duration = (sums[name] for name in _BYTES)
+    if memory.unseen > UNSEEN_SHARE * (read + written):
+        raise TrafficError(f"its copies and fills move {memory.unseen} bytes per call, which ncu does not count")
     hits = {level: _percent(sums[hit], sums[all_of]) for level, (hit, all_of) in _HITS.items()}
-    counts = {name: round(sum(sums[metric] for metric in metrics) / calls) for name, metrics in _COUNTS.items()}
-    busy = sum(_value(row, units, _WARPS) * _value(row, units, _BYTES[2]) for row in kernels) / max(1.0, sums[_BYTES[2]])
+    counts = {name: round(sum(sums[metric] for metric in metrics)) for name, metrics in _COUNTS.items()}
+    units, kernels = halves[1]
+    times = [_value(row, units, _BYTES[2]) for row in kernels]
+    busy = sum(_value(row, units, _WARPS) * time for row, time in zip(kernels, times, strict=True)) / max(1.0, sum(times))
     return Traffic(round(read), round(written), round(duration), hits["l1"], hits["l2"], **counts, warps_percent=round(busy, 1))
+
+
+def _second_half(counted: Counted) -> tuple[dict[str, str], Table]:
+    """The line of units, and the kernels that count. Raises TrafficError."""
+    if len(counted.table) < 2:
+        raise TrafficError("ncu saw no kernel in the calls")
+    units, *kernels = counted.table
+    if counted.launched not in (None, len(kernels)):
+        raise TrafficError(f"ncu saw {len(kernels)} of {counted.launched} kernels")
+    if len(kernels) % (2 * counted.calls):
+        raise TrafficError(f"ncu saw {len(kernels)} kernels in {2 * counted.calls} calls, which is not as many in each")
+    first, second = kernels[: len(kernels) // 2], kernels[len(kernels) // 2 :]
+    if counted.launched is not None and _names(first) != _names(second):
+        raise TrafficError("ncu saw other kernels in the second half of the calls than in the first")
+    return units, second
 
 
 def _names(kernels: Sequence[Mapping[str, str]]) -> Counter[str]:

@@ -3,8 +3,8 @@
     main('{"case": {...}, "plan": {...}, "calls": N, "seed": N, ...}')
 
 What is called is either an implementation ("path", "name", "source_hash", "params"), or each of "sealed", which authors handed over
-("handed_over", "digest"); then no implementation is imported, a kernel named "marker" runs between two, and the file "counts" says
-how many calls and kernels there were.
+("handed_over", "digest"), and then "roofs"; no implementation is imported, a kernel named "marker" runs between two, and the file
+"counts" says how many calls and kernels there were.
 
 The profiler is switched on for 2 N calls. Calls that together move less than the L2 would find their own data there, so each has
 inputs and outputs that no other call has used within at least twice the L2.
@@ -32,7 +32,7 @@ def main(argument: str) -> None:
 
 
 def author(request: Message) -> None:
-    """Import an implementation, and stream it. The first call compiles and chooses."""
+    """Import an implementation or a roof, and stream it. The first call compiles and chooses."""
     proving.take_operator(request)
     case, plan = case_of(request["case"]), Plan(**request["plan"])
     launch = loading.load(Path(request["path"]), request["name"], request["source_hash"])(case, **request["params"])
@@ -65,6 +65,10 @@ def referee(request: Message) -> None:
         launch.close()
         memory.free_all()
         torch.cuda.empty_cache()
+    for roof in request["roofs"]:
+        profiled(lambda: mark(request["marker"]), 1)
+        author(request | roof)
+        counts.append({"calls": request["calls"]})
     Path(request["counts"]).write_text(json.dumps(counts))
 
 
