@@ -188,9 +188,10 @@ def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
         (16384, "bfloat16", True, 4),  # in shared memory
         (131072, "float32", False, 6),
         (1048576, "float32", True, 2),  # read twice
-        (17033, "bfloat16", False, 6),  # rows that start anywhere
+        (17033, "bfloat16", False, 3),  # rows that start anywhere
         (17033, "bfloat16", True, 4),
-        (300001, "float32", False, 2),
+        (262145, "bfloat16", True, 2),
+        (400001, "float32", False, 4),
     ],
 )
 def test_weights_are_late_where_early_ones_would_cost_ctas(columns, dtype, layer, ahead):

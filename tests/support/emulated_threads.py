@@ -204,8 +204,6 @@ def _arch():
         block_idx_in_cluster=lambda: here.rank,
         sync_threads=sync_threads,
         warp_reduction=exchange,
-        shuffle_sync=exchange,
-        shuffle_sync_down=lambda value, by: exchange(value, min(here.thread % WARP + by, WARP - 1)),
         cp_async_commit_group=commit,
         cp_async_wait_group=wait_group,
         mbarrier_init=lambda place, _: mbarrier(place),

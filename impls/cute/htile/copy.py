@@ -126,10 +126,10 @@ def predicate_k(coordinates: cute.Tensor, first: Int32, last: Int32) -> cute.Ten
 
 
 @cute.jit
-def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor):
-    """Copy (elements,) in pieces of 16 bytes of the atom's dtype, or all 8 bytes; both start on as many."""
+def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor, bytes_: cutlass.Constexpr[int] = VECTOR_BYTES):
+    """Copy (elements,) in pieces of 16 bytes of the atom's dtype, or of as many as given, or all 8; both start on as many."""
     size, bits = cute.size(source), hinted.atom.value_type.width
-    width = const_expr(min(size, VECTOR_BYTES * 8 // bits))
+    width = const_expr(min(size, bytes_ * 8 // bits))
     source, destination = (
         cute.make_tensor(vector.iterator.align(width * bits // 8), vector.layout) for vector in (source, destination)
     )

@@ -24,7 +24,8 @@ from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
 WIDE_ROW_THREADS = 512
-MANY_TURNS, LONG_TURNS, FEW_TURNS, FEW_THREADS = 8, 10, (4, 2), 320
+LONG_TURNS, FEW_TURNS, FEW_THREADS = 10, (4, 2), 320
+LAYER_THREADS = 128  # up to which a LayerNorm of rows that start anywhere has four turns of weights under way
 PART_WIDTH = 4  # values of an exchange
 
 Part = tuple[Float32, Float32, Float32, Float32]
@@ -88,14 +89,14 @@ class Norm:
 
 def weights_ahead(config: RowTileConfig, layer: bool) -> int:
     """Turns of weights that are requested early: more registers keep CTAs off the multiprocessor (docs/notes/performance.md)."""
-    turns, few = config.vectors_per_thread, FEW_TURNS[config.threads > FEW_THREADS]
+    turns = config.vectors_per_thread
     if config.keep == "registers":
         return 0 if layer or config.threads >= WIDE_ROW_THREADS else turns
-    if config.keep == "l1":
-        return few
-    if config.aligned:
-        return turns if config.rows_per_thread > 1 or turns <= LONG_TURNS else few
-    return turns if turns * (2 if layer else 1) <= MANY_TURNS and config.threads <= WIDE_ROW_THREADS else few
+    if config.keep == "shared" and config.aligned and (config.rows_per_thread > 1 or turns <= LONG_TURNS):
+        return turns
+    if config.keep == "shared" and not config.aligned:
+        return FEW_TURNS[config.threads > LAYER_THREADS] if layer else 3 + (turns > LONG_TURNS)
+    return FEW_TURNS[config.threads > FEW_THREADS]
 
 
 class Row:
@@ -150,13 +151,18 @@ class Row:
         else:
             square = mean_square(self, context, self.stage)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
+        # 16-bit values are rounded more coarsely than the product, so one instruction serves.
+        self.shift = -self.centre * self.scale if layer and context.config.itemsize == 2 else None
 
     def store(self, turn: int, weight: cute.TensorSSA | None, bias: cute.TensorSSA | None):
         """Vector number `turn`, normalised and scaled, and the sum that it comes from."""
         value = self.again(turn)
         if self.total is not None:
             self.total.store(turn, value)
-        value = (value if self.centre is None else value - self.centre) * self.scale
+        if self.shift is not None:
+            value = value * self.scale + self.shift
+        else:
+            value = (value if self.centre is None else value - self.centre) * self.scale
         value = value if weight is None else value * weight
         self.out.store(turn, value if bias is None else value + bias)
 
