@@ -45,11 +45,11 @@ ODD = [1, 7, 8191, 50257]
 # Rows of whole vectors that start elsewhere: one of each kind of layout that unaligned rows have.
 PACKED = [1, 3, 13, 66, 127, 243, 769, 1180, 1499]
 SHIFTED = [128, 1000, 2048, 4096, 16384, 65536, 151936, 262144]
-# The compiler keeps one value of these in memory, for the sake of 32 and of 128 registers. More is an error anywhere.
-ONE_VALUE_BYTES = {("rmsnorm", "float16", 2048): 8, ("layernorm", "bfloat16", 2048): 8}
+# The compiler keeps one value of these in memory. More is an error anywhere.
+ONE_VALUE_BYTES = {("layernorm", "bfloat16", 262144): 8}
 # Rows of a million columns have 64 registers a thread at the most; norms, whose weights are there too, spill.
 BESIDE_STACK_BYTES = 48
-LONG_STACK_BYTES = {"rmsnorm": 320, "layernorm": 640}
+LONG_STACK_BYTES = {"layernorm": 152}
 
 
 @dataclass(frozen=True)

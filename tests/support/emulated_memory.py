@@ -46,6 +46,9 @@ class Pointer:
     def __add__(self, elements):
         return Pointer(self.memory, self.offset + elements, self.dtype)
 
+    def __sub__(self, elements):
+        return self + -elements
+
     def toint(self):
         """Of numpy, so that what follows from it is not True, which only a constant is."""
         return np.int64(BASE + self.offset * self.dtype.width // 8)
