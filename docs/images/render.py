@@ -1,7 +1,7 @@
-"""Renders what the pages show of one kept run: `tox -e pictures`, or `python docs/images/render.py`.
+"""Renders what the pages show of kept runs: `tox -e pictures`, or `python docs/images/render.py`.
 
 It writes the README's leaderboard, the ranking of docs/results.md, the badge, a view of the page, and `made-from.json`:
-the run, a hash of the page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
+the README's run, a hash of its page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
 made-from.json with today's run, renderer and pictures, without a browser.
 """
 
@@ -25,9 +25,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RUN = "reports/h100/20261125-122657-h100-80gb-gpu.jsonl.xz"
 """The run of the README: its badge, table and picture are made from it."""
+PUBLISHED = "reports/h100/20261126-084635-h100-80gb-published.jsonl.xz"
+"""That of docs/results.md."""
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-COLOURS = 16
+COLOURS = 10
 ROWS = 8
 
 
@@ -59,7 +61,7 @@ def made_from() -> dict[str, Any]:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture as WebP, with a palette of 16 colours, which a page of text and lines does not exceed visibly."""
+    """The same picture as WebP, with a palette of few colours, which a page of text and lines does not exceed visibly."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(png)).convert("RGB")
@@ -69,26 +71,30 @@ def small(png: bytes) -> bytes:
     return written.getvalue()
 
 
-def write_tables() -> None:
-    """The leaderboard's sentence and first eight rows into the README, and all of its rows into docs/results.md."""
+def ranking(run: str) -> str:
+    """A run's sentence and ranking, as `softbench table RUN --format markdown` prints them."""
     from softbench import cli
 
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        cli.main(["table", str(ROOT / RUN), "--format", "markdown"])
-    printed_ranking, *_ = printed.getvalue().strip().partition("\n\n### ")
-    sentence, *lines = printed_ranking.splitlines()
-    ranking = [line for line in lines if line.startswith("|")][: 2 + ROWS]
+        cli.main(["table", str(ROOT / run), "--format", "markdown"])
+    return printed.getvalue().strip().partition("\n\n### ")[0]
+
+
+def write_tables() -> None:
+    """The sentence and the first eight rows of the README's run, and all that of docs/results.md."""
+    sentence, *lines = ranking(RUN).splitlines()
+    first = [line for line in lines if line.startswith("|")][: 2 + ROWS]
     readme, results = ROOT / "README.md", ROOT / "docs" / "results.md"
     before, heading, after = readme.read_text(encoding="utf-8").partition("## Leaderboard\n\n")
     _, end, rest = after.partition("\n\nNVIDIA ")
-    readme.write_text(before + heading + "\n".join([sentence, "", *ranking]) + end + rest, encoding="utf-8")
-    before, link, _ = results.read_text(encoding="utf-8").partition(f"[its records](../{RUN}).\n")
-    results.write_text(f"{before}{link}\n{printed_ranking}\n", encoding="utf-8")
+    readme.write_text(before + heading + "\n".join([sentence, "", *first]) + end + rest, encoding="utf-8")
+    before, link, _ = results.read_text(encoding="utf-8").partition(f"[its records](../{PUBLISHED}).\n")
+    results.write_text(f"{before}{link}\n{ranking(PUBLISHED)}\n", encoding="utf-8")
 
 
 def draw(browser: Any, page: Path) -> None:
     """The first screen, as HERE/report-desktop.webp."""
-    tab = browser.new_page(viewport={"width": 1280, "height": 545})
+    tab = browser.new_page(viewport={"width": 960, "height": 440})
     tab.goto(page.as_uri())
     tab.wait_for_selector("html[data-ready=page]", state="attached")
     (HERE / "report-desktop.webp").write_bytes(small(tab.screenshot()))

@@ -41,15 +41,14 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-LEADERBOARD = "../h100/20261125-122657-h100-80gb-gpu.jsonl.xz"
-OLDER = "20261122-013240-h200-experiment-fusion.jsonl.xz"
-NEWER = "20261122-081509-h200-experiment-fusion-experiment-overhead-experiment-stability.jsonl.xz"
+LEADERBOARD = "20261125-122657-h100-80gb-gpu.jsonl.xz"
+NEWER = "20261126-084635-h100-80gb-published.jsonl.xz"
 
 
 @over(
     "arguments",
     [
-        ("compare", OLDER, NEWER),
+        ("compare", LEADERBOARD, NEWER),
         ("history", "."),
         ("list",),
         ("show", "softmax-float16-16x131072", "--run", LEADERBOARD),
@@ -57,7 +56,7 @@ NEWER = "20261122-081509-h200-experiment-fusion-experiment-overhead-experiment-s
     ],
 )
 def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(says, monkeypatch, arguments):
-    monkeypatch.chdir(ROOT / "reports" / "h200")
+    monkeypatch.chdir(ROOT / "reports" / "h100")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     wide = [line for line in says(*arguments).splitlines() if len(line) > 80]

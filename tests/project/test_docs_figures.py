@@ -22,20 +22,25 @@ from softbench.records import store
 from softbench.render import export
 
 
-def test_the_leaderboard_is_what_the_committed_records_say(capsys):
-    """The first sentence and eight rows of its ranking in the README, all of them in docs/results.md, from one run."""
-    section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    (run,) = re.findall(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", section)
-    (options,) = re.findall(r"softbench table RUN ([^`]+)`", section)
+def ranking(capsys, page, prefix=""):
+    """What the command that a page names prints of the run that it links."""
+    (run,) = re.findall(rf"\[its records\]\({prefix}(reports/h\d+/\S+\.jsonl\.xz)\)", page)
+    (options,) = re.findall(r"softbench table RUN ([^`]+)`", page)
     assert cli.main(["table", str(ROOT / run), *shlex.split(options)]) == 0
-    printed, *_ = capsys.readouterr().out.strip().partition("\n\n### ")
-    assert RESULTS.rstrip().endswith(printed)
-    assert f"`softbench table RUN {options}`" in RESULTS
-    assert f"[its records](../{run})" in RESULTS
-    sentence, *rest = printed.splitlines()
+    return capsys.readouterr().out.strip().partition("\n\n### ")[0]
+
+
+def test_the_leaderboard_is_what_the_committed_records_say(capsys):
+    """The first sentence and eight rows of its ranking."""
+    section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
+    sentence, *rest = ranking(capsys, section).splitlines()
     assert sentence in section.splitlines()
-    ranking = [line for line in rest if line.startswith("|")][: 2 + 8]
-    assert [line for line in section.splitlines() if line.startswith("|")] == ranking
+    first = [line for line in rest if line.startswith("|")][: 2 + 8]
+    assert [line for line in section.splitlines() if line.startswith("|")] == first
+
+
+def test_the_results_are_what_the_committed_records_say(capsys):
+    assert RESULTS.rstrip().endswith(ranking(capsys, RESULTS, "../"))
 
 
 def line_of(cell):
@@ -113,18 +118,16 @@ def test_the_pictures_show_the_page_of_the_leaderboards_run_as_it_is_rendered_to
 
 @pytest.fixture(scope="module")
 def counted():
-    """{(shape, implementation): record} of the runs that the measuring page compares with Nsight Compute."""
+    """{(shape, implementation): record} of the run that the measuring page compares with Nsight Compute."""
     section = MEASURING.partition("**Against Nsight Compute.**")[2]
-    paths = re.findall(r"\[(?:one|the other)\]\(\.\./(\S+\.xz)\)", section)
-    found = [record for path in paths for record in store.read(ROOT / path).records]
-    return {("x".join(map(str, record.case.shape)), record.variant.implementation): record for record in found}
+    path = re.search(r"\]\(\.\./(reports/\S+\.xz)\)", section)
+    return {("x".join(map(str, r.case.shape)), r.variant.implementation): r for r in store.read(ROOT / path[1]).records}
 
 
 @over("shown", rows(MEASURING, "cell"))
 def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
     record = counted[tuple(shown[0].split())]
     traffic, half = record.traffic, record.ideal_bytes / 2
-    graph, device = (stats.per_launch_ns(s[0]) if (s := record.clock(name)) else None for name in ("graph", "device"))
+    graph = stats.per_launch_ns(record.clock("graph")[0])
     figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
-    figures += [f"{device / 1000:.1f}" if device else "-"]
     assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
