@@ -260,7 +260,7 @@ def test_a_run_is_the_same_as_itself():
 WARM = (replace(samples(5_000), cache="warm"),)
 
 
-@pytest.mark.parametrize(
+@over(
     ("newer", "error", "words_"),
     [
         (
@@ -272,7 +272,6 @@ WARM = (replace(samples(5_000), cache="warm"),)
         (new(timed(WIDE, "mine", 5_000)), InputError, "old and new have no cell to compare, of the same case"),
         (new(mine(5_000, samples=WARM)), InputError, "with a warm L2 cache in one run"),
     ],
-    ids=["machine", "clock", "no cell in common", "warm"],
 )
 def test_what_cannot_be_compared_is_refused(newer, error, words_):
     with pytest.raises(error, match=words_):

@@ -2,10 +2,10 @@
 
 import itertools
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import builders
+from support.grids import over
 
 from softbench.analysis.leaderboard.in_common import only
 from softbench.analysis.leaderboard.status_groups import status_groups
@@ -41,7 +41,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("text", PLANTED)
+@over("text", PLANTED)
 def test_what_was_planted_is_named(text):
     fails = PLANTED[text]
     found = only([case for case in CASES if fails(case)], [case for case in CASES if not fails(case)])

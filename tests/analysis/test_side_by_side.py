@@ -54,7 +54,7 @@ def test_runs_with_other_cases_become_one():
     assert section.notes == ("2 runs: 3 cells of a, 3 cells of b",)
 
 
-@pytest.mark.parametrize("given", [("old", "new"), ("new", "old")])
+@over("given", [("old", "new"), ("new", "old")])
 def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given):
     runs = {
         "old": made("old", 1, *measured(CASE, 5_000), timed(CASE, "gone", 7_000), *measured(OTHER, 5_000)),
@@ -119,7 +119,7 @@ def test_what_another_environment_had_is_said_with_times_and_without():
         assert "@v2 ran with python 3.12.1 (here None)" in " ".join(said)
 
 
-@pytest.mark.parametrize("there", [H200, H100], ids=["same-machine", "other-machine"])
+@over("there", [H200, H100])
 def test_two_questions_under_one_name_are_refused(there):
     odd = [replace(record, ideal_bytes=7) for record in measured(CASE)]
     with pytest.raises(Incomparable, match=r"^a and b: .* ideal bytes in one run and 7 in the other.*leave out one run"):

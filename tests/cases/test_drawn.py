@@ -6,6 +6,7 @@ import resource
 
 import pytest
 from support import projects, searching
+from support.grids import over
 
 from softbench import resources
 from softbench.cases import matrix
@@ -36,7 +37,7 @@ def test_a_seed_asks_the_same_forever():
     assert digest(inputs_of(wide)[0]) == "2de930d1f3a873dc"
 
 
-@pytest.mark.parametrize("operator", ROW_OPERATORS)
+@over("operator", ROW_OPERATORS)
 def test_values_follow_from_the_word_and_not_from_the_seed_of_the_run(operator):
     case = Case(operator, (30, 500), "bfloat16", "bfloat16", distribution="drawn_5", timed=False)
     even, odd, again, other = (inputs_of(case, seed) for seed in (2, 3, 84, 35))

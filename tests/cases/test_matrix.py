@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.grids import over
 
 from softbench import resources
 from softbench.cases import operators
@@ -127,7 +128,7 @@ GROUP_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("group", "message"), GROUP_MISTAKES.items(), ids=str)
+@over(("group", "message"), GROUP_MISTAKES.items())
 def test_a_mistake_in_a_group_names_file_line_key_and_choices(shapes, group, message):
     assert failure(shapes(f"{HEAD}      - {{{group}}}\n")) == f"shapes.yaml:5: profiles.mine.groups[0]{message}"
 
@@ -157,13 +158,13 @@ FILE_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), FILE_MISTAKES.items(), ids=range(len(FILE_MISTAKES)))
+@over(("text", "message"), FILE_MISTAKES.items())
 def test_a_mistake_in_the_file_is_one_line(shapes, text, message):
     assert failure(shapes(text)) == f"shapes.yaml:{message}"
 
 
-@pytest.mark.parametrize("loader", ["the fastest", "pure Python"])
-@pytest.mark.parametrize(
+@over("loader", ["the fastest", "pure Python"])
+@over(
     ("text", "start"),
     [
         ("profiles:\n  a: b: c\n", "shapes.yaml:2: not valid YAML: mapping values are not allowed"),
@@ -171,7 +172,6 @@ def test_a_mistake_in_the_file_is_one_line(shapes, text, message):
         ("profiles: a\x07b", "shapes.yaml: not valid YAML: "),
         ("profiles: " + "[" * 200_000, "shapes.yaml:1: nested more than 20 deep"),
     ],
-    ids=["colon", "open", "control", "deep"],
 )
 def test_broken_yaml_names_the_line_with_both_loaders(shapes, monkeypatch, loader, text, start):
     if loader == "pure Python":
@@ -205,7 +205,7 @@ CASES = tuple(
 )
 
 
-@pytest.mark.parametrize(
+@over(
     ("options", "expected"),
     [
         ({}, CASES),
@@ -224,7 +224,7 @@ def test_select_keeps_what_every_option_admits(options, expected):
 RANGES = "is not a size, or a range from low to high, such as 1024-8192,50257"
 
 
-@pytest.mark.parametrize(
+@over(
     ("axis", "text", "message"),
     [
         ("columns", "1024,8192-1024", f"'8192-1024' {RANGES}"),

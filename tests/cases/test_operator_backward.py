@@ -62,9 +62,9 @@ def test_ideal_work():
     assert OPERATOR.ideal_flops(case) == 64 * 4
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "transposed", "broadcast"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("block", [4, 2**22])
+@over("layout", ["contiguous", "transposed", "broadcast"])
+@over("dtype", ["float32", "float64"])
+@over("block", [4, 2**22])
 def test_expected_agrees_with_exact_sums(layout, dtype, block, monkeypatch):
     monkeypatch.setattr("softbench.cases.operators.softmax_backward.BLOCK_ELEMENTS", block)
     case = question((2, 3, 37), dtype, layout=layout)
@@ -121,8 +121,8 @@ def sum_of_rounded_products(dy, y):
     return ((dy.float() - total) * y.float()).to(dy.dtype)
 
 
-@pytest.mark.parametrize("distribution", ["normal", "peaked", "padding_inf", "nan_middle", "equal"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@over("distribution", ["normal", "peaked", "padding_inf", "nan_middle", "equal"])
+@over("dtype", [torch.float16, torch.bfloat16])
 def test_products_rounded_to_16_bits_pass_as_they_do_in_torch(dtype, distribution, monkeypatch):
     for block, shape in ((2**10, (37, 33)), (2**10, (6, 4096)), (2**22, (2, 65536))):
         monkeypatch.setattr("softbench.cases.operators.softmax_backward.BLOCK_ELEMENTS", block)

@@ -97,10 +97,10 @@ def exact(operator, rows, weight, bias):
     return y, rstd, mean
 
 
-@pytest.mark.parametrize("operator", NORMS)
-@pytest.mark.parametrize("layout", ["contiguous", "transposed", "broadcast"])
-@pytest.mark.parametrize("dtype", ["float16", "float64"])
-@pytest.mark.parametrize("block", [4, 2**22])
+@over("operator", NORMS)
+@over("layout", ["contiguous", "transposed", "broadcast"])
+@over("dtype", ["float16", "float64"])
+@over("block", [4, 2**22])
 def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeypatch):
     monkeypatch.setattr("softbench.cases.operators.norms.BLOCK_ELEMENTS", block)
     case = question(operator, (2, 3, 37), dtype, layout=layout)

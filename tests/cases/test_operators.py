@@ -143,8 +143,8 @@ def test_ideal_work():
     assert operator.ideal_bytes(Case("softmax", (0, 8), "float32", "float32", layout="broadcast")) == 0
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "transposed", "broadcast"])
-@pytest.mark.parametrize("block", [4, 2**22])
+@over("layout", ["contiguous", "transposed", "broadcast"])
+@over("block", [4, 2**22])
 def test_expected_agrees_with_exact_sums(layout, block, monkeypatch):
     monkeypatch.setattr("softbench.cases.operators.softmax.BLOCK_ELEMENTS", block)
     case = Case("softmax", (2, 3, 37), "float32", "float32", layout=layout)

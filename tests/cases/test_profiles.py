@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 import yaml
 from support import projects
+from support.grids import over
 
 from softbench import resources
 from softbench.analysis import leaderboard
@@ -24,7 +25,7 @@ def axes(cases):
     return Counter((case.operator, case.dtype) for case in cases)
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "operators", "dtypes"),
     [
         ("published-dtypes", ["softmax"], ["bfloat16", "float32"]),

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from support.grids import over
 
 from softbench import resources
 from softbench.cases import operators
@@ -76,7 +77,7 @@ def test_a_file_that_would_exit_is_read_whole_and_never_imported(tree):
     assert (plain.id, plain.summary, plain.has_cubins, plain.requires) == ("plain", "The module's line.", False, ())
 
 
-@pytest.mark.parametrize(
+@over(
     ("statement", "decorator"),
     [
         ("from softbench import implementation", "implementation"),
@@ -181,7 +182,7 @@ ARGUMENT_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "message"), ARGUMENT_MISTAKES.items(), ids=range(len(ARGUMENT_MISTAKES)))
+@over(("arguments", "message"), ARGUMENT_MISTAKES.items())
 def test_a_mistake_in_the_arguments_names_file_line_and_remedy(tree, arguments, message):
     assert failure(tree({"impls/fam/a.py": DECLARE.format(arguments)})) == f"impls/fam/a.py:3: f: {message}"
 
@@ -212,12 +213,12 @@ FILE_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), FILE_MISTAKES.items(), ids=range(len(FILE_MISTAKES)))
+@over(("text", "message"), FILE_MISTAKES.items())
 def test_a_mistake_in_a_file_names_its_line(tree, text, message):
     assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
 
 
-@pytest.mark.parametrize(("text", "why"), [("(" * 100_000, r"\w"), ("\0", "source code")], ids=["brackets", "null byte"])
+@over(("text", "why"), [("(" * 100_000, r"\w"), ("\0", "source code")])
 def test_what_is_not_valid_python_says_why(tree, text, why):
     message = failure(tree({"impls/fam/a.py": "import softbench\n" + text}))
     assert re.match(rf"impls/fam/a\.py:.*not valid Python: {why}", message)
@@ -236,7 +237,7 @@ def test_what_a_declaration_says_is_a_short_line_that_can_be_shown(tree):
     assert (variant.family, first, len(long.reason)) == ("f?[31m", KnownFailure("*", "?[2J red"), 4000)
 
 
-@pytest.mark.parametrize("name", ["a.py", "_rows.cu"])
+@over("name", ["a.py", "_rows.cu"])
 def test_a_source_of_gigabytes_is_refused_and_not_read(tree, name):
     directory = tree(simple("impls/fam/a.py") | {"impls/fam/_rows.cu": "// rows"})
     with (directory / "fam" / name).open("r+b") as file:

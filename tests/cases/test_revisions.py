@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.bisected import git
+from support.grids import over
 
 from softbench.cases import registry, revisions
 from softbench.cases.revisions import RevisionError
@@ -57,7 +58,7 @@ def test_it_is_unpacked_once(kernels, monkeypatch):
     assert revisions.find("git:v1", [kernels]) == first
 
 
-@pytest.mark.parametrize("revision", ["HEAD~0", "refs/tags/v1", "v1^0"])
+@over("revision", ["HEAD~0", "refs/tags/v1", "v1^0"])
 def test_a_revision_that_makes_no_name_is_called_by_its_commit(kernels, revision):
     commit = git(kernels, "rev-parse", "v1")[:12]
     assert revisions.find(f"git:{revision}", [kernels])[0].implementation == f"mine@{commit}"
@@ -93,7 +94,7 @@ def test_the_commits_that_changed_a_folder(kernels):
         revisions.changes(main, side, kernels)
 
 
-@pytest.mark.parametrize(
+@over(
     ("against", "words"),
     [
         ("git:nope", "'nope' is no revision of "),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.cards import H200
+from support.grids import over
 
 from softbench import resources
 from softbench.cases import matrix, shrinking
@@ -13,7 +14,7 @@ from softbench.model import Case
 pytest_plugins = ["pytester"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("shape", "fitted"),
     [
         ((32768, 1024), (256, 1024)),

@@ -1,6 +1,7 @@
 """Groups of cases in shapes.yaml that are only checked: drawn ones, and one line for every mistake."""
 
 import pytest
+from support.grids import over
 
 from softbench.cases import matrix
 from softbench.cases.matrix import PlaceError, load
@@ -53,7 +54,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("words", "message"), MISTAKES.items(), ids=str)
+@over(("words", "message"), MISTAKES.items())
 def test_a_mistake_is_one_line(shapes, words, message):
     assert failure(shapes(f"{UNTIMED}      - {{{words}}}\n")) == f"shapes.yaml:6: profiles.mine.groups[0]{message}"
 

@@ -74,7 +74,7 @@ def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded, dtype
         assert "outputs where there" in roof.verify(which, inputs, (*wrong, wrong[0]), asked)
 
 
-@pytest.mark.parametrize(
+@over(
     ("expert", "words"),
     [
         ([[1, 2, 4], [0, 1, 2]], ""),
@@ -141,7 +141,7 @@ def test_a_stream_has_its_case_s_dtype_or_its_own():
     assert (mask.is_whole, mask.item_bytes(case("softmax")), Stream("x").item_bytes(case("softmax"))) == (True, 1, 2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("group", "words"),
     [
         ("params: {k: [2, 8]}", ""),

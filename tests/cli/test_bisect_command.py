@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.bisected import CASES, Simulated, committed, git
+from support.grids import over
 from support.schemas import valid
 
 from softbench import cli
@@ -107,7 +108,7 @@ def test_sources_that_came_back_are_not_run_again(commits, bisected, monkeypatch
     assert len(simulated.runs) == 3
 
 
-@pytest.mark.parametrize(
+@over(
     ("words", "line"),
     [
         (("nope", "HEAD"), "'nope' is no revision of ."),

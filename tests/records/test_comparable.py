@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from support.builders import GPU, ended, passport, softmax_case, timed, variant
 from support.grids import over
 
@@ -52,7 +51,7 @@ def test_what_differs_and_does_not_matter_is_noted():
     )
 
 
-@pytest.mark.parametrize(
+@over(
     ("other", "words"),
     [
         (timed(OTHER, "mine", 5e3), "are two questions"),
@@ -61,7 +60,6 @@ def test_what_differs_and_does_not_matter_is_noted():
         (timed(CASE, "mine", 5e3, role="roof"), "one is its roof, the other is not"),
         (ended(replace(HARD, timed=True), "mine"), "nan_first-timed are two questions"),
     ],
-    ids=["shape", "untimed", "operator", "roof", "timed"],
 )
 def test_cells_of_two_questions_are_refused(other, words):
     one = ended(HARD, "mine") if other.case.distribution == HARD.distribution else timed(CASE, "mine", 5e3)
@@ -70,14 +68,13 @@ def test_cells_of_two_questions_are_refused(other, words):
     assert words in answer.reason
 
 
-@pytest.mark.parametrize(
+@over(
     ("other", "note"),
     [
         (replace(variant("mine"), source_hash="1234567890"), "two versions of mine: 0000000 and 1234567"),
         (replace(variant("mine"), params=(("warps", 4),)), "two variants: mine and mine[warps=4]"),
         (variant("quick"), "two implementations: mine and quick"),
     ],
-    ids=["source", "params", "name"],
 )
 def test_another_answerer_is_noted_and_compared(other, note):
     answer = comparable.questions(timed(CASE, "mine", 5e3), timed(CASE, "mine", 6e3, variant=other))

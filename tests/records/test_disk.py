@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import disks
+from support.grids import over
 from support.projects import ROOT, bench, project
 
 from softbench import cli
@@ -176,7 +177,7 @@ def test_a_damaged_file_is_completed(whole, copied):
     assert path.read_bytes().count(b"\n") >= len(rows)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
+@over("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
 def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
     folder, path = copied
     path.write_bytes(content)
@@ -185,7 +186,7 @@ def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
+@over("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
 def test_a_run_cannot_name_a_place_outside(copied, tmp_path, run_id):
     folder, path = copied
     header, *rest = path.read_text().splitlines(keepends=True)
@@ -204,7 +205,7 @@ def test_a_page_goes_beside_the_records_whatever_they_say(copied):
     assert {p.name for p in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 
-@pytest.mark.parametrize("arguments", [["table", "latest"], ["table", "latest", "--format", "csv"]])
+@over("arguments", [["table", "latest"], ["table", "latest", "--format", "csv"]])
 def test_output_that_cannot_be_written_is_one_line(whole, arguments):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from support.builders import ended, roof_of, timed, variant, written
 from support.fuzzing import CASE, HARD, RANDOM, WIDE, damaged, hostile, one_line, rendered, tried, twisted
+from support.grids import over
 
 from softbench import typed
 from softbench.analysis import leaderboard
@@ -127,7 +128,7 @@ def test_a_run_is_mended_unless_its_header_is_gone(folder, run, random):
     assert store.read(path).records[-1].case == CASE
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\0\0"])
+@over("end", ["", "\n", "\0\0"])
 def test_a_run_cut_at_every_byte(folder, run, end):
     """What is left of it is read as the cells that were whole, or refused; the next cell is never glued to a torn one."""
     whole = json_lines([run[0], run[5], run[6]])

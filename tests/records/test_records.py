@@ -8,7 +8,6 @@ import types
 from enum import Enum
 from typing import Union, get_args, get_origin, get_type_hints
 
-import pytest
 from support import builders
 from support.builders import samples, softmax_case, timed
 from support.cards import H200
@@ -87,7 +86,7 @@ def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_
     assert words("column") == list(datasets.COLUMNS)
 
 
-@pytest.mark.parametrize("cls", STORED, ids=lambda cls: cls.__name__)
+@over("cls", STORED)
 def test_every_field_is_there_with_its_type(cls):
     hints = get_type_hints(cls)
     stored = [f.name for f in dataclasses.fields(cls)]
@@ -122,7 +121,7 @@ def test_cells_and_passports_are_written_as_the_page_says():
     assert header["cases"] == 3
 
 
-@pytest.mark.parametrize("where", ["CPU", "GPU"])
+@over("where", ["CPU", "GPU"])
 def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch, where):
     monkeypatch.setattr(device, "gpus", lambda: (H200,) if where == "GPU" else ())
     settings = Settings(("quick",), ROOT, (), ROOT, 10.0, 120.0, "", None, "", False, ())

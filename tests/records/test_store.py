@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.builders import ended, passport, roof_of, softmax_case, timed, variant, written
+from support.grids import over
 
 from softbench.measure.worker import faults
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
@@ -164,7 +165,7 @@ def test_values_of_the_wrong_kind_are_refused(tmp_path, at, value):
         store.read(path)
 
 
-@pytest.mark.parametrize(
+@over(
     ("content", "words"),
     [
         (b"", "is empty"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.builders import passport, softmax_case, timed, written
+from support.grids import over
 from support.paths import KEPT
 
 from softbench.model import Run
@@ -47,10 +48,7 @@ def test_a_compressed_run_is_not_added_to(tmp_path, suffix):
     assert kept.read_bytes() == before
 
 
-BROKEN = ("empty", "text", "cut", "damaged", "large")
-
-
-@pytest.mark.parametrize(
+@over(
     ("suffix", "data", "said"),
     [
         (".gz", b"", "is empty"),
@@ -66,7 +64,6 @@ BROKEN = ("empty", "text", "cut", "damaged", "large")
         (".xz", lzma.compress(b"x", preset=9), "no whole xz file"),  # its dictionary takes more than the bound
         (".xz", lzma.compress(bytes(2**20), preset=0), "holds more than 0 MiB"),
     ],
-    ids=[*(f"gz-{what}" for what in BROKEN), *(f"xz-{what}" for what in BROKEN[:4]), "more", "memory", "large"],
 )
 def test_a_compressed_file_that_is_no_run(tmp_path, monkeypatch, suffix, data, said):
     monkeypatch.setattr(store.lines, "MOST_BYTES", 2**19)

@@ -52,7 +52,7 @@ def test_values_are_where_the_scales_say():
     assert points[1][0] - points[0][0] == pytest.approx(points[2][0] - points[1][0], abs=0.2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("axis", "values", "ticks"),
     [
         (Axis("a", from_zero=True), [0, 4300], ["0", "1000", "2000", "3000", "4000"]),
@@ -171,7 +171,7 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
     assert {"--zoom=2"} <= set(said) or {"--force-device-scale-factor=2", "--window-size=1000,420"} <= set(said)
 
 
-@pytest.mark.parametrize(
+@over(
     ("script", "words"),
     [
         (None, "softbench: a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one"),

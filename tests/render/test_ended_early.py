@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
+from support.grids import over
 
 from softbench import cli
 from softbench.analysis import compare, history, leaderboard
@@ -41,7 +42,7 @@ def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal():
     assert WORDS in " ".join(narrow.split())
 
 
-@pytest.mark.parametrize("cases", [0, 1, 2], ids=["unknown", "fewer", "all"])
+@over("cases", [0, 1, 2])
 def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases):
     assert not [where for where, text in shown(run(cases)).items() if "ended" in text.replace("appended", "")]
 
@@ -55,7 +56,7 @@ def reports(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "said"),
     [
         (["r1"], WORDS),

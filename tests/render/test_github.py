@@ -9,6 +9,7 @@ import pytest
 from support.builders import ended, passport, run, softmax_case, timed
 from support.compared import CASE, contest, new, old
 from support.golden import differences
+from support.grids import over
 
 from softbench.analysis import compare, leaderboard
 from softbench.analysis.compare import summary
@@ -102,7 +103,7 @@ def test_the_comment():
     assert differences("comment.md", github.comment(compared(), 0.02)) == ""
 
 
-@pytest.mark.parametrize(
+@over(
     ("before", "after", "limit", "answer"),
     [
         (5_000, 5_000, None, "is not slower in 1 of 1 timed cell."),

@@ -133,7 +133,7 @@ def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth():
     assert block.rows[0].tiles[0].text == f"{best.tflop_s:.1f}"
 
 
-@pytest.mark.parametrize("status", [status for status in Status if not status.is_success])
+@over("status", [status for status in Status if not status.is_success])
 def test_the_word_of_a_status_fits_a_column(status):
     record = make.ended(make.softmax_case(), "mine", status)
     (tile,) = tinted.grid(make.board([record])).views[0].blocks[0].rows[0].tiles

@@ -77,7 +77,7 @@ def test_no_panel_of_a_committed_run_is_empty(path):
     assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "-gpu"))
 
 
-@pytest.mark.parametrize(
+@over(
     ("run", "expected"),
     [
         (pages.failures(), ["heatmap", *OF_ALL]),
@@ -85,7 +85,6 @@ def test_no_panel_of_a_committed_run_is_empty(path):
         (make.run([make.timed(make.softmax_case(), "a", 5e4)]), ["ranking", "heatmap", *OF_ALL]),
         (make.run([]), ["passport"]),
     ],
-    ids=["failures", "hard", "one cell", "empty"],
 )
 def test_what_a_run_lacks_is_left_out(run, expected):
     text = report.render(run)

@@ -104,13 +104,12 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     assert figure["x"]["title"] == "placement, counted through the run on one GPU"
 
 
-@pytest.mark.parametrize(
+@over(
     ("ns", "placements", "ends"),
     [
         (tuple((800_000 + 8_000 * p,) * 3 for p in range(8)), list(range(1, 9)), (-3.38, 3.38)),
         (((800_000,) * 3, (), (808_000,) * 3), [1, 3], (-0.5, 0.5)),
     ],
-    ids=["slows down", "a placement without a sample"],
 )
 def test_drift_of_a_roof(ns, placements, ends):
     roof = make.roof_of(CASE, 4e4, samples=(replace(make.samples(4e4), ns=ns),))

@@ -166,10 +166,12 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
     assert "⇅ second 0.009997 before first 0.0120" in text
 
 
-@pytest.mark.parametrize(
+@over(
     ("case", "first", "second", "spread"),
-    [(WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4), (make.softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2)],
-    ids=["shorter than the kernels", "overlapping intervals"],
+    [
+        (WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4),  # shorter than the kernels
+        (make.softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),  # overlapping intervals
+    ],
 )
 def test_calls_that_invert_nothing(case, first, second, spread):
     records = [make.two_clocks(case, *cell, spread=spread) for cell in (("first", *first), ("second", *second))]

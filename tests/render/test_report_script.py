@@ -57,7 +57,7 @@ def test_nothing_in_an_asset_can_end_its_element_and_text_enters_the_page_as_tex
     assert not re.search(r"(inner|outer)HTML|insertAdjacentHTML|document\.write|eval\(|fetch\(|XMLHttpRequest", code)
 
 
-@pytest.mark.parametrize("baseline", ["torch_eager", "third", "other"])
+@over("baseline", ["torch_eager", "third", "other"])
 def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
     run = pages.everything()
     page = outline.outline(report.render(run))
@@ -84,7 +84,7 @@ def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
         assert mean["half"] == pytest.approx((standing.sped_up.high - standing.sped_up.low) / 2, rel=1e-4, abs=1e-12)
 
 
-@pytest.mark.parametrize("heats", [(0, 0), (0, 1)], ids=["one heat", "two heats"])
+@over("heats", [(0, 0), (0, 1)])
 def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
     one, two = (make.samples(ns, heat=heat, spread=0.02, placements=9 - heat) for ns, heat in zip((5e4, 6e4), heats, strict=True))
     case = make.softmax_case()
