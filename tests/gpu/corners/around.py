@@ -37,14 +37,15 @@ def around(case, corner, family):
     return CORNERS[corner](factory(case))
 
 
-def followed(softmax, kernel, words, *attributes):
-    """A companion passes the output on."""
+def followed(softmax, words, *companions):
+    """Companions, each a kernel and its attributes, pass the output on, one to the next."""
     import torch
 
     def launch(x):
-        y = softmax(x)
-        out = torch.empty_like(y)
-        _companions.launch(kernel, y, out, words, *attributes)
+        out = softmax(x)
+        for kernel, *attributes in companions:
+            given, out = out, torch.empty_like(out)
+            _companions.launch(kernel, given, out, words, *attributes)
         return out
 
     return launch
@@ -56,45 +57,24 @@ def cluster_of_16(softmax):
     kernel = _companions.kernel("swap_in_cluster")
     allowed = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
     _companions.check(driver.cuFuncSetAttribute(kernel, allowed, 1))
-    return followed(softmax, kernel, _companions.workspace(), _companions.cluster())
+    return followed(softmax, _companions.workspace(), (kernel, _companions.cluster()))
 
 
 def programmatic_edges(softmax):
     """Three kernels in a row may overlap, the softmax and two more; the second one lets the third begin at once."""
-    import torch
-
-    words, kernel = _companions.workspace(_companions.KEY), _companions.kernel("turn_early")
-
-    def launch(x):
-        y = softmax(x)
-        between, out = torch.empty_like(y), torch.empty_like(y)
-        _companions.launch(kernel, y, between, words, _companions.programmatic())
-        _companions.launch(kernel, between, out, words, _companions.programmatic())
-        return out
-
-    return launch
+    step = _companions.kernel("turn_early"), _companions.programmatic()
+    return followed(softmax, _companions.workspace(_companions.KEY), step, step)
 
 
 def cooperative_launch(softmax):
     """A barrier of the whole grid, in memory that the driver gives to cooperative launches only."""
-    return followed(softmax, _companions.kernel("turn_twice"), _companions.workspace(), _companions.cooperative())
+    return followed(softmax, _companions.workspace(), (_companions.kernel("turn_twice"), _companions.cooperative()))
 
 
 def kernels_of_one_name(softmax):
     """One adds what the other takes away; one is of a library, the other of a module."""
-    import torch
-
-    words = _companions.workspace()
     there, back = _companions.kernel("twist"), _companions.kernel_of_module("twist", -1)
-
-    def launch(x):
-        y = softmax(x)
-        between, out = torch.empty_like(y), torch.empty_like(y)
-        _companions.launch(there, y, between, words)
-        _companions.launch(back, between, out, words)
-        return out
-
-    return launch
+    return followed(softmax, _companions.workspace(), (there,), (back,))
 
 
 def fills_and_copies(softmax):
@@ -121,7 +101,7 @@ def fills_and_copies(softmax):
 
 def counting_workspace(softmax):
     """The last of a launch's blocks is known by a count that every launch continues."""
-    return followed(softmax, _companions.kernel("count_up"), _companions.workspace(_companions.START))
+    return followed(softmax, _companions.workspace(_companions.START), (_companions.kernel("count_up"),))
 
 
 def joined_streams(softmax):
@@ -159,7 +139,7 @@ def own_memory(softmax):
 
     words = int(_companions.check(driver.cuMemAlloc(4 * _companions.WORDS)))
     _companions.check(driver.cuMemsetD32(words, _companions.KEY, 1))
-    return followed(softmax, _companions.kernel("unlock"), words)
+    return followed(softmax, words, (_companions.kernel("unlock"),))
 
 
 CORNERS = {
