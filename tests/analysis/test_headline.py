@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 from support import builders as make
+from support.builders import ended, roof_of, run, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis.leaderboard import headline
@@ -13,8 +14,8 @@ from softbench.model import Status
 from softbench.render import report, tables
 from softbench.render.report.badge import badge
 
-CASE = make.softmax_case()
-WIDE = make.softmax_case(columns=2048)
+CASE = softmax_case()
+WIDE = softmax_case(columns=2048)
 
 
 def board(*records, clock="graph"):
@@ -23,7 +24,7 @@ def board(*records, clock="graph"):
 
 def noisy(case, name, ns):
     """Two placements of a busy CPU, which say next to nothing."""
-    return make.timed(case, name, ns, clock="wall", placements=2, spread=0.4)
+    return timed(case, name, ns, clock="wall", placements=2, spread=0.4)
 
 
 def open_board():
@@ -33,8 +34,8 @@ def open_board():
 
 def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none():
     norm = replace(CASE, operator="rmsnorm")
-    records = [make.timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
-    said = headline.verdict(board(*records, make.timed(WIDE, "ours", 7e5), make.timed(WIDE, "theirs", 7e5)))
+    records = [timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
+    said = headline.verdict(board(*records, timed(WIDE, "ours", 7e5), timed(WIDE, "theirs", 7e5)))
     assert said == (
         "ours leads softmax on NVIDIA H200: score 100.0; 1.12x theirs [1.11, 1.12]; alone the fastest in 1 and tied for it in 1 "
         "of 2 cases. ours leads rmsnorm: score 100.0; 1.25x theirs [1.24, 1.25]; alone the fastest in 1 of 1 case."
@@ -55,7 +56,7 @@ def test_the_same_on_page_terminal_and_badge():
     found = open_board()
     text = tables.board_tables(found).replace("\n", " ")
     assert "Nobody leads softmax: torch_eager scores best" in text
-    page = report.render(make.run(found.records, "wall"))
+    page = report.render(run(found.records, "wall"))
     assert "leads softmax on a CPU" not in page.replace("Nobody leads", "")
     assert "undecided" in page
     assert "alone the fastest in 0" not in page
@@ -65,8 +66,8 @@ def test_the_same_on_page_terminal_and_badge():
 
 
 def test_one_decided_case_makes_a_leader():
-    third = make.softmax_case(columns=4096)
-    records = [make.timed(third, name, ns, clock="wall") for name, ns in (("torch_eager", 1e4), ("own", 9e4))]
+    third = softmax_case(columns=4096)
+    records = [timed(third, name, ns, clock="wall") for name, ns in (("torch_eager", 1e4), ("own", 9e4))]
     found = board(*open_board().records, *records, clock="wall")
     assert "torch_eager leads softmax" in headline.verdict(found)
     assert headline.undecided_note(found) == ""
@@ -74,12 +75,12 @@ def test_one_decided_case_makes_a_leader():
 
 def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody():
     times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
-    found = board(*(make.timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE))))
+    found = board(*(timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE))))
     assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
 
 
 def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so():
-    alone = board(make.timed(CASE, "own", 2e4), make.timed(CASE, "torch_eager", 3e4, role="reference"))
+    alone = board(timed(CASE, "own", 2e4), timed(CASE, "torch_eager", 3e4, role="reference"))
     said = headline.verdict(alone)
     assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager [1.49, 1.51]."
     assert "undecided" not in badge(alone)
@@ -87,25 +88,25 @@ def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so():
 
 def test_a_lead_that_the_intervals_do_not_decide_is_none():
     """A wins one case of many and is ahead by less than its placements scatter."""
-    cases = [make.softmax_case(columns=2**n) for n in range(8, 14)]
+    cases = [softmax_case(columns=2**n) for n in range(8, 14)]
     pairs = [(case, name, 5e4 + 7 * at) for at, case in enumerate(cases[1:]) for name in "ab"]
-    close = [make.timed(case, name, ns + (name == "b"), spread=0.05) for case, name, ns in pairs]
-    clear = [make.timed(cases[0], name, ns) for name, ns in (("a", 5e4), ("b", 5.02e4))]
-    roofs = [make.roof_of(case, 4e4) for case in cases]
+    close = [timed(case, name, ns + (name == "b"), spread=0.05) for case, name, ns in pairs]
+    clear = [timed(cases[0], name, ns) for name, ns in (("a", 5e4), ("b", 5.02e4))]
+    roofs = [roof_of(case, 4e4) for case in cases]
     said = headline.verdict(board(*close, *clear, *roofs))
     assert re.match(r"Nobody leads softmax on NVIDIA H200: \w scores best, 8\d(\.\d)? ±\d", said)
     assert re.search(r"but \w, 8\S+ ±\S+, may be as fast: 1\.0\d?x \[0\.\d+, 1\.\d+\]\.$", said)
 
 
 def test_a_baseline_that_is_not_ranked_says_so_beside_its_name():
-    wrong = make.ended(make.softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
+    wrong = ended(softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
     times = {"ours": 4e4, "theirs": 5e4, "torch_eager": 8e4}
-    found = board(*(make.timed(CASE, name, ns) for name, ns in times.items()), wrong)
+    found = board(*(timed(CASE, name, ns) for name, ns in times.items()), wrong)
     assert "2.00x torch_eager† [1.99, 2.01]" in headline.verdict(found)
     assert "vs torch_eager†" in tables.ranking_table(found)
 
 
 @over(("high", "half"), [(3e4, 50.0), (math.inf, math.inf), (None, None)])
 def test_half_the_interval_in_per_cent(high, half):
-    cell = replace(board(make.timed(CASE, "own", 2e4)).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
+    cell = replace(board(timed(CASE, "own", 2e4)).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
     assert cell.half_width == half

@@ -4,7 +4,7 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support import builders
+from support.builders import board, ended, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis.leaderboard.in_common import only
@@ -13,7 +13,7 @@ from softbench.model import Status
 from softbench.render import tables
 
 CASES = [
-    builders.softmax_case(rows, columns, dtype, out_dtype=out, layout=layout, distribution=distribution)
+    softmax_case(rows, columns, dtype, out_dtype=out, layout=layout, distribution=distribution)
     for rows, columns, (dtype, out), layout, distribution in itertools.product(
         (1, 64, 4096),
         (256, 1000, 1001, 4096),
@@ -55,19 +55,17 @@ def test_any_cases_have_an_answer_or_none(failed, passed):
 
 
 def _run(*records):
-    return builders.board(records)
+    return board(records)
 
 
 def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
     reason = "tail from column {0} not written: row 0, column {0}: got 0, expected 0.001"
-    cases = [builders.softmax_case(columns=columns) for columns in (781, 1000, 512, 1024)]
+    cases = [softmax_case(columns=columns) for columns in (781, 1000, 512, 1024)]
     wrong = [
-        builders.ended(case, "mine", Status.INCORRECT, reason.format(case.columns - 1))
-        for case in cases
-        if case.columns not in (512, 1024)
+        ended(case, "mine", Status.INCORRECT, reason.format(case.columns - 1)) for case in cases if case.columns not in (512, 1024)
     ]
-    right = [builders.timed(case, "mine", 1000.0) for case in cases if case.columns in (512, 1024)]
-    refused = [builders.ended(case, "other") for case in cases]
+    right = [timed(case, "mine", 1000.0) for case in cases if case.columns in (512, 1024)]
+    refused = [ended(case, "other") for case in cases]
     lines = tables.statuses(_run(*wrong, *right, *refused), 120).splitlines()
     assert lines[0].startswith("INCORRECT x2  mine: tail from column 780 not written")
     assert lines[1] == "    only widths that are no power of two"
@@ -75,14 +73,14 @@ def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
 
 
 def test_two_kernels_with_one_reason_get_no_explanation():
-    case, other = builders.softmax_case(), builders.softmax_case(columns=1000)
-    failed = [builders.ended(other, name, Status.CRASHED, "died") for name in "ab"]
-    (group,) = status_groups(_run(*failed, *(builders.timed(case, name, 1.0) for name in "ab")))
+    case, other = softmax_case(), softmax_case(columns=1000)
+    failed = [ended(other, name, Status.CRASHED, "died") for name in "ab"]
+    (group,) = status_groups(_run(*failed, *(timed(case, name, 1.0) for name in "ab")))
     assert (len(group.records), group.only) == (2, "")
 
 
 def test_different_mistakes_stay_apart():
-    case = builders.softmax_case()
+    case = softmax_case()
     reasons = ("every element is 0: row 0", "low precision: row 3", "launch raised ValueError: no such tile: 13")
-    groups = status_groups(_run(*(builders.ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons))))
+    groups = status_groups(_run(*(ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons))))
     assert [group.reason for group in groups] == list(reasons)

@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import builders as make
 from support import pages
+from support.builders import ended, roof_of, samples, softmax_case, timed, variant
 
 from softbench.analysis.leaderboard import NOT_PASSED, build
 from softbench.model import SOURCES_CHANGED, Status, stats
 from softbench.records import retries
 from softbench.render import report, tables
 
-CASE = make.softmax_case()
-OTHER = make.softmax_case(columns=2048)
-HARD = make.softmax_case(timed=False, distribution="masked")
+CASE = softmax_case()
+OTHER = softmax_case(columns=2048)
+HARD = softmax_case(timed=False, distribution="masked")
 
 
 def standing(board, name):
@@ -23,16 +24,16 @@ def standing(board, name):
 
 
 def times(case=CASE, **ns):
-    return [make.timed(case, name, value) for name, value in ns.items()]
+    return [timed(case, name, value) for name, value in ns.items()]
 
 
 def heats(a, b, drift):
     """a runs in heat 0; b in heat 1, where everything takes `drift` times as long."""
     anchors = []
     for name, ns, role in (("copy", 100_000, "roof"), ("torch_eager", 200_000, "reference")):
-        both = (make.samples(ns, heat=0), make.samples(ns * drift, heat=1))
-        anchors.append(make.timed(CASE, name, ns, role=role, samples=both))
-    return [make.timed(CASE, "a", a), make.timed(CASE, "b", b * drift, heat=1), *anchors]
+        both = (samples(ns, heat=0), samples(ns * drift, heat=1))
+        anchors.append(timed(CASE, name, ns, role=role, samples=both))
+    return [timed(CASE, "a", a), timed(CASE, "b", b * drift, heat=1), *anchors]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +42,10 @@ def heats(a, b, drift):
         (times(c=130_000, a=100_000, b=110_000), {"a": "1*", "b": "2", "c": "3"}),
         (times(a=100_000, b=100_001, c=130_000), {"a": "1=", "b": "1=", "c": "3"}),
         (times(a=90_000, b=100_000, c=100_001), {"a": "1*", "b": "2=", "c": "2="}),
-        ([make.timed(CASE, n, ns, placements=1) for n, ns in (("a", 1e5), ("b", 1.5e5))], {"a": "1?", "b": "1?"}),
+        ([timed(CASE, n, ns, placements=1) for n, ns in (("a", 1e5), ("b", 1.5e5))], {"a": "1?", "b": "1?"}),
         (times(a=100_000), {"a": "1"}),
-        ([*times(a=100_000), make.ended(CASE, "b")], {"a": "1*", "b": "-"}),
-        ([*times(a=100_000), make.timed(CASE, "b", 300_000, heat=1)], {"a": "1?", "b": "1?"}),
+        ([*times(a=100_000), ended(CASE, "b")], {"a": "1*", "b": "-"}),
+        ([*times(a=100_000), timed(CASE, "b", 300_000, heat=1)], {"a": "1?", "b": "1?"}),
         (heats(110_000, 110_000, 1.3), {"a": "1?", "b": "1?"}),
     ],
     ids=["clear", "tied", "tied for second", "one placement", "alone", "over a refusal", "no anchor", "two heats"],
@@ -59,8 +60,8 @@ def test_ranks_and_marks(records, marks):
 
 
 def test_bandwidth_share_of_roof_and_speedup_follow_from_the_samples():
-    eager = make.timed(CASE, "torch_eager", 40_000, role="reference")
-    board = make.board([make.timed(CASE, "a", 20_000, spread=0), *roofs(CASE), eager])
+    eager = timed(CASE, "torch_eager", 40_000, role="reference")
+    board = make.board([timed(CASE, "a", 20_000, spread=0), *roofs(CASE), eager])
     cell = board.cases[0].cells["a"]
     assert cell.latency_ns == pytest.approx(20_000)
     assert cell.bandwidth_gb_s == pytest.approx(2 * 4096 * 1024 * 2 / 20_000)
@@ -71,14 +72,14 @@ def test_bandwidth_share_of_roof_and_speedup_follow_from_the_samples():
 
 
 WRONG = "right in the check, wrong in a timed call: row 0, column 0: got 0"
-SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), make.timed(HARD, "slow", 1, samples=())]
+SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), timed(HARD, "slow", 1, samples=())]
 
 
 @pytest.mark.parametrize(
     ("fast", "failed", "words"),
     [
-        ([*times(OTHER, fast=50_000), make.ended(HARD, "fast", Status.INCORRECT, "nan")], HARD, "fails 1 hard case"),
-        ([make.ended(OTHER, "fast", Status.INCORRECT, WRONG)], OTHER, "is wrong in timed calls of 1 case"),
+        ([*times(OTHER, fast=50_000), ended(HARD, "fast", Status.INCORRECT, "nan")], HARD, "fails 1 hard case"),
+        ([ended(OTHER, "fast", Status.INCORRECT, WRONG)], OTHER, "is wrong in timed calls of 1 case"),
     ],
     ids=["in a hard case", "only while it is timed"],
 )
@@ -94,52 +95,51 @@ def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words
     assert f" {words}" in report.render(run)
 
 
-CHANGED = make.ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the sources in mine changed")
+CHANGED = ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the sources in mine changed")
 
 
 @pytest.mark.parametrize(
-    "ended",
+    "outcome",
     [
-        make.ended(OTHER, "a", Status.INCORRECT, "row 0, column 0: got 0"),
-        *(make.ended(HARD, "a", status) for status in (Status.UNSUPPORTED, Status.UNAVAILABLE)),
+        ended(OTHER, "a", Status.INCORRECT, "row 0, column 0: got 0"),
+        *(ended(HARD, "a", status) for status in (Status.UNSUPPORTED, Status.UNAVAILABLE)),
         CHANGED,
     ],
     ids=["wrong in the check of a timed case", "refused", "not installed", "not run: somebody changed its files"],
 )
-def test_what_brings_no_dagger(ended):
-    board = make.board([*times(a=50_000), ended])
+def test_what_brings_no_dagger(outcome):
+    board = make.board([*times(a=50_000), outcome])
     assert standing(board, "a").failed_hard == ()
     assert not board.find(CASE.id).cells["a"].dagger
-    assert ended is not CHANGED or retries.is_due([CHANGED], "graph")  # which a resumed run measures again
+    assert outcome is not CHANGED or retries.is_due([CHANGED], "graph")  # which a resumed run measures again
 
 
 def test_a_declared_failure_still_counts_as_not_passed():
-    declared = make.ended(OTHER, "a", Status.INCORRECT, "wrong", known_failure="upstream issue")
-    records = [make.timed(CASE, "a", 50_000), make.timed(CASE, "b", 60_000), declared, make.timed(OTHER, "b", 60_000)]
+    declared = ended(OTHER, "a", Status.INCORRECT, "wrong", known_failure="upstream issue")
+    records = [timed(CASE, "a", 50_000), timed(CASE, "b", 60_000), declared, timed(OTHER, "b", 60_000)]
     row = standing(make.board(records), "a")
     assert (row.passed, row.timed, row.failed_hard) == (1, 2, ())
 
 
 def test_a_failing_variant_counts_for_its_implementation_in_a_hard_case_only():
-    good, bad = (make.variant("a", params=(("warps", n),)) for n in (4, 8))
-    timed = make.timed(CASE, "a", 50_000, variant=good, best_of=2)
-    records = [timed, make.ended(CASE, "a", Status.TIMEOUT, variant=bad)]
+    good, bad = (variant("a", params=(("warps", n),)) for n in (4, 8))
+    records = [timed(CASE, "a", 50_000, variant=good, best_of=2), ended(CASE, "a", Status.TIMEOUT, variant=bad)]
     board = make.board(records)
     assert board.cases[0].cells["a"].record.variant == good
     assert [record.variant for record in board.cases[0].others] == [bad]
-    hard = [make.timed(HARD, "a", 1, samples=(), variant=good), make.ended(HARD, "a", Status.CRASHED, variant=bad)]
+    hard = [timed(HARD, "a", 1, samples=(), variant=good), ended(HARD, "a", Status.CRASHED, variant=bad)]
     assert standing(make.board(records + hard), "a").failed_hard == (HARD.id,)
 
 
 def test_a_variant_with_a_trial_clock_only_is_not_in_the_contest():
-    chosen, trial = (make.variant("a", params=(("warps", n),)) for n in (4, 8))
-    tried = make.timed(CASE, "a", 10_000, clock="trial", variant=trial)
-    cell = make.board([tried, make.timed(CASE, "a", 50_000, variant=chosen, best_of=2)]).cases[0].cells["a"]
+    chosen, trial = (variant("a", params=(("warps", n),)) for n in (4, 8))
+    tried = timed(CASE, "a", 10_000, clock="trial", variant=trial)
+    cell = make.board([tried, timed(CASE, "a", 50_000, variant=chosen, best_of=2)]).cases[0].cells["a"]
     assert (cell.record.variant, cell.latency_ns) == (chosen, pytest.approx(50_000, rel=1e-3))
 
 
 def test_what_shows_the_call_clock_only_is_not_ranked_and_not_covered():
-    records = [make.timed(CASE, "a", 50_000), make.timed(CASE, "b", 10_000, clock="call")]
+    records = [timed(CASE, "a", 50_000), timed(CASE, "b", 10_000, clock="call")]
     board = make.board(records)
     assert board.cases[0].cells["b"].rank is None
     assert board.cases[0].cells["b"].call_ns == pytest.approx(10_000, rel=1e-2)
@@ -158,13 +158,13 @@ def scores(records):
 
 
 def roofs(*cases):
-    return [make.roof_of(case, 10_000) for case in cases]
+    return [roof_of(case, 10_000) for case in cases]
 
 
-REFUSED = make.ended(OTHER, "a")
+REFUSED = ended(OTHER, "a")
 BOTH = [*roofs(CASE, OTHER), *times(a=12_500, b=20_000), *times(OTHER, b=12_500, c=20_000)]
 OWN = [*roofs(CASE, OTHER), *times(a=50_000, b=12_500), *times(OTHER, b=12_500), REFUSED]
-NOBODY = [*roofs(CASE), *times(a=12_500, b=20_000), REFUSED, make.ended(OTHER, "b")]
+NOBODY = [*roofs(CASE), *times(a=12_500, b=20_000), REFUSED, ended(OTHER, "b")]
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ TIMES = st.lists(st.floats(1.1e4, 1e7), min_size=4, max_size=4)
 @given(TIMES, TIMES, TIMES, st.integers(0, 3))
 def test_a_refusal_costs_unless_the_pass_was_slower_than_half_of_all_others(own, second, third, at):
     """The first of three implementations refuses one of four cases; times are ns."""
-    cases = [make.softmax_case(columns=1024 << step) for step in range(4)]
+    cases = [softmax_case(columns=1024 << step) for step in range(4)]
     named = zip(("own", "second", "third"), (own, second, third), strict=True)
-    cells = [make.timed(case, name, ns, spread=0) for name, times in named for case, ns in zip(cases, times, strict=True)]
+    cells = [timed(case, name, ns, spread=0) for name, times in named for case, ns in zip(cases, times, strict=True)]
     before = scores([*cells, *roofs(*cases)])["own"]
-    after = scores([*cells[:at], make.ended(cases[at], "own"), *cells[at + 1 :], *roofs(*cases)])["own"]
+    after = scores([*cells[:at], ended(cases[at], "own"), *cells[at + 1 :], *roofs(*cases)])["own"]
     kept = [1e6 / ns for ns in (*own[:at], *own[at + 1 :])]
     refused = NOT_PASSED * min(*kept, 1e6 / second[at], 1e6 / third[at])
     assert after == pytest.approx(stats.geometric_mean([*kept, refused]), rel=1e-3)
@@ -214,8 +214,8 @@ def test_ranks_do_not_depend_on_the_order_of_records():
 
 
 def test_operators_are_ranked_apart():
-    norm = make.softmax_case(operator="rmsnorm")
-    other = make.timed(norm, "b", 10_000, variant=make.variant("b", operator="rmsnorm"))
+    norm = softmax_case(operator="rmsnorm")
+    other = timed(norm, "b", 10_000, variant=variant("b", operator="rmsnorm"))
     rows = make.board([*times(a=50_000), other]).ranking
     assert [(row.operator, row.implementation, row.rank, row.timed) for row in rows] == [
         ("softmax", "a", 1, 1),
@@ -225,7 +225,7 @@ def test_operators_are_ranked_apart():
 
 def test_an_empty_run_and_one_of_failures_have_no_scores():
     assert make.board([]).ranking == ()
-    board = make.board([make.ended(CASE, "a", Status.CRASHED, "signal 11")])
+    board = make.board([ended(CASE, "a", Status.CRASHED, "signal 11")])
     assert not board.has_scores
     assert (standing(board, "a").rank, standing(board, "a").passed, standing(board, "a").timed) == (None, 0, 1)
 
@@ -239,8 +239,8 @@ def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
         return compare(a, b)
 
     monkeypatch.setattr(stats, "compare", counted)
-    records = [make.roof_of(make.softmax_case(), 9_000)]
-    records += [make.timed(make.softmax_case(), f"i{number}", 10_000 * 1.003**number) for number in range(300)]
+    records = [roof_of(softmax_case(), 9_000)]
+    records += [timed(softmax_case(), f"i{number}", 10_000 * 1.003**number) for number in range(300)]
     ranks = [cell.rank for cell in make.board(records).cases[0].cells.values()]
     assert ranks == sorted(ranks)
     assert calls[0] < 3000

@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 from support import outline, pages
+from support.builders import roof_of, samples, softmax_case, timed
 from support.grids import over
 
 from softbench.model import Accuracy, Telemetry
 from softbench.records.claims import ClaimFile
 from softbench.render import report
 
-CASE = make.softmax_case(32768, 1024)
-WIDE = make.softmax_case(4096, 131072)
-THIRD = make.softmax_case(4096, 8192)
+CASE = softmax_case(32768, 1024)
+WIDE = softmax_case(4096, 131072)
+THIRD = softmax_case(4096, 8192)
 
 
 def drawn(run, **arguments):
@@ -28,9 +29,9 @@ def named(view):
 def three(*extra):
     records = []
     for case in (CASE, WIDE):
-        records.append(make.roof_of(case, 40_000))
-        records.append(make.timed(case, "torch_eager", 90_000, role="reference"))
-        records.append(make.timed(case, "ours", 48_500))
+        records.append(roof_of(case, 40_000))
+        records.append(timed(case, "torch_eager", 90_000, role="reference"))
+        records.append(timed(case, "ours", 48_500))
     return make.run([*records, *extra])
 
 
@@ -41,7 +42,7 @@ def test_time_over_the_roof_has_a_point_per_case_and_its_reference():
     assert series["ours"]["x"] == [1024, 131072]
     assert series["ours"]["y"] == pytest.approx([48_500 / 40_000] * 2, rel=1e-3)
     assert series["torch_eager"]["y"] == pytest.approx([2.25] * 2, rel=1e-3)
-    assert "ratio" not in drawn(make.run([make.timed(CASE, "a", 5e4)]))  # nothing to be over
+    assert "ratio" not in drawn(make.run([timed(CASE, "a", 5e4)]))  # nothing to be over
 
 
 def test_a_point_opens_its_own_cell():
@@ -56,9 +57,9 @@ def test_a_point_opens_its_own_cell():
 
 
 def test_odd_widths_are_loose_points_and_few_rows_have_a_panel_of_their_own():
-    cases = [make.softmax_case(32768, 1024), make.softmax_case(16384, 2048), make.softmax_case(8192, 8191)]
-    cases += [make.softmax_case(4096, 2048), make.softmax_case(1, 131072)]
-    records = [r for case in cases for r in (make.timed(case, "a", 5e4), make.roof_of(case, 4e4))]
+    cases = [softmax_case(32768, 1024), softmax_case(16384, 2048), softmax_case(8192, 8191)]
+    cases += [softmax_case(4096, 2048), softmax_case(1, 131072)]
+    records = [r for case in cases for r in (timed(case, "a", 5e4), roof_of(case, 4e4))]
     found = drawn(make.run(records))
     line, loose = found["ratio"]["views"][0]["series"]
     assert (line["x"], line["loose"]) == ([1024, 2048], False)
@@ -79,8 +80,8 @@ def test_where_flops_count_shapes_stand_side_by_side_by_flops_a_byte():
 
 def test_drift_counts_placements_through_the_run():
     states = tuple(Telemetry(1980, 3201, 500, 40 + p) for p in range(8))
-    roofs = [make.roof_of(case, 4e4, telemetry=states) for case in (CASE, WIDE)]
-    figure = drawn(make.run([*roofs, make.timed(CASE, "a", 5e4)]))["drift"]
+    roofs = [roof_of(case, 4e4, telemetry=states) for case in (CASE, WIDE)]
+    figure = drawn(make.run([*roofs, timed(CASE, "a", 5e4)]))["drift"]
     assert [pane["title"] for pane in figure["panes"]] == ["roof, ± %", "SM clock, MHz", "temperature, °C", "power, W"]
     roof, _, heat, _ = figure["views"][0]["series"]
     assert roof["x"] == heat["x"] == list(range(1, 17))
@@ -93,7 +94,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     roofs = []
     for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
         states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
-        roofs.append(replace(make.roof_of(case, 4e4, telemetry=states), gpu=gpu))
+        roofs.append(replace(roof_of(case, 4e4, telemetry=states), gpu=gpu))
     run = make.run(roofs)
     device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}
     figure = drawn(replace(run, passport=replace(run.passport, device=device)))["drift"]
@@ -112,7 +113,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     ],
 )
 def test_drift_of_a_roof(ns, placements, ends):
-    roof = make.roof_of(CASE, 4e4, samples=(replace(make.samples(4e4), ns=ns),))
+    roof = roof_of(CASE, 4e4, samples=(replace(samples(4e4), ns=ns),))
     (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
     assert series["x"] == placements
     assert (series["y"][0], series["y"][-1]) == pytest.approx(ends, abs=0.01)
@@ -156,7 +157,7 @@ def test_only_published_figures_that_can_be_compared_make_a_panel(gpu, columns, 
 
 def test_speed_is_drawn_over_the_error_where_that_was_measured():
     near = Accuracy(0.75, 0.5, -0.1, 64)
-    page = drawn(three(make.timed(CASE, "near", 80_000, accuracy=near), make.timed(WIDE, "near", 80_000)))
+    page = drawn(three(timed(CASE, "near", 80_000, accuracy=near), timed(WIDE, "near", 80_000)))
     (view,) = page["errors"]["views"]
     (series,) = view["series"]
     assert (view["label"], series["name"], series["x"], series["y"]) == ("softmax, float16", "near", [0.75], [2.0])

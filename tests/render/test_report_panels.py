@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from support import builders as make
 from support import outline, pages
+from support.builders import ended, softmax_case, timed, two_clocks, variant
 from support.grids import over
 
 from softbench.analysis import leaderboard
@@ -17,8 +18,8 @@ from softbench.render import report
 from softbench.render.report.panels.passport import commands
 from softbench.render.report.slices import slices
 
-CASE = make.softmax_case(32768, 1024)
-WIDE = make.softmax_case(4096, 131072)
+CASE = softmax_case(32768, 1024)
+WIDE = softmax_case(4096, 131072)
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +43,12 @@ def tables(page, key, kind):
     ],
 )
 def test_regimes(rows, columns, dtype, expected):
-    assert regime(CaseBoard(make.softmax_case(rows, columns, dtype), {})) is expected
+    assert regime(CaseBoard(softmax_case(rows, columns, dtype), {})) is expected
 
 
 @over(("flops_a_byte", "expected"), [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)])
 def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
-    record = make.timed(make.softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
+    record = timed(softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
     (case,) = make.board([record]).cases
     assert regime(case) is expected
 
@@ -71,7 +72,7 @@ def test_the_ranking_is_the_leaderboards(page):
 
 
 def test_who_was_never_timed_is_named_below_the_ranking():
-    records = [make.timed(CASE, "a", 5e4), make.ended(CASE, "b"), make.ended(CASE, "c", Status.CRASHED, "signal 11")]
+    records = [timed(CASE, "a", 5e4), ended(CASE, "b"), ended(CASE, "c", Status.CRASHED, "signal 11")]
     found = outline.outline(report.render(make.run(records)))
     assert [row[1] for row in tables(found, "ranking", "ranking")[0].rows()] == ["a"]
     assert "Without a timed pass: b, c." in found.find("ranking").text
@@ -83,25 +84,25 @@ def card(run, question):
 
 
 def test_the_leader_is_right_as_far_as_it_was_asked():
-    hard = make.softmax_case(timed=False, distribution="all_inf")
-    timed = [make.timed(CASE, "a", 5e4), make.timed(CASE, "b", 6e4)]
-    right = make.timed(hard, "b", 1, samples=())
-    assert card(make.run(timed), "Is a right").startswith("1 of 1 casethis run holds no hard case")
-    assert card(make.run([*timed, right]), "Is a right").startswith("1 of 1 caseno hard case, of 1 here, was put to it")
-    own = make.timed(hard, "a", 1, samples=())
-    assert card(make.run([*timed, right, own]), "Is a right").startswith("2 of 2 cases1 hard case among them")
+    hard = softmax_case(timed=False, distribution="all_inf")
+    both = [timed(CASE, "a", 5e4), timed(CASE, "b", 6e4)]
+    right = timed(hard, "b", 1, samples=())
+    assert card(make.run(both), "Is a right").startswith("1 of 1 casethis run holds no hard case")
+    assert card(make.run([*both, right]), "Is a right").startswith("1 of 1 caseno hard case, of 1 here, was put to it")
+    own = timed(hard, "a", 1, samples=())
+    assert card(make.run([*both, right, own]), "Is a right").startswith("2 of 2 cases1 hard case among them")
 
 
 def test_a_leader_that_is_the_baseline_leads_the_next():
-    records = [make.timed(CASE, name, ns) for name, ns in (("torch_eager", 5e4), ("b", 6e4))]
+    records = [timed(CASE, name, ns) for name, ns in (("torch_eager", 5e4), ("b", 6e4))]
     assert card(make.run(records), "By how much").startswith("1.20× [1.19, 1.21] b over the 1 case of both")
     assert card(make.run(records[:1]), "By how much").startswith("alone in the ranking")
 
 
 def test_the_lead_is_over_what_the_next_did_as_an_entrant():
     """In a run of several files the next may have been the reference of a case."""
-    records = [make.timed(CASE, "a", 5e4), make.timed(CASE, "c", 9e5), make.timed(CASE, "b", 6e4, role="reference")]
-    said = card(make.run([*records, make.timed(WIDE, "b", 8e5), make.timed(WIDE, "c", 9e6)]), "By how much")
+    records = [timed(CASE, "a", 5e4), timed(CASE, "c", 9e5), timed(CASE, "b", 6e4, role="reference")]
+    said = card(make.run([*records, timed(WIDE, "b", 8e5), timed(WIDE, "c", 9e6)]), "By how much")
     assert "of both" not in said
     assert said.endswith("alone the fastest in 1 of 2 cases")
 
@@ -118,7 +119,7 @@ def test_parts_are_ranked_among_themselves(page):
     assert own.score != board.standings("softmax")[1].score
     row = next(row for row in tables(page, "ranking", "parts")[0].rows() if row[0] == "other")
     assert row[-1] == f"{own.score:.1f}{estimates.plus_minus(own.sped_up, 2, '×')}"
-    one = make.board([make.timed(CASE, "a", 5e4)])  # of one dtype and one regime
+    one = make.board([timed(CASE, "a", 5e4)])  # of one dtype and one regime
     assert [part.title for part in slices(one, "softmax")] == ["all"]
 
 
@@ -155,9 +156,9 @@ def test_hard_cases_say_who_fails_what_and_leave_out_the_outcomes_that_nothing_h
 
 def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ahead():
     """8 against 9 µs by the graph; called from Python at 12 against 10."""
-    small = make.softmax_case(64, 128)
-    first = make.two_clocks(small, "first", 8e3, 12e3)
-    second = make.two_clocks(small, "second", 9e3, 10e3)
+    small = softmax_case(64, 128)
+    first = two_clocks(small, "first", 8e3, 12e3)
+    second = two_clocks(small, "second", 9e3, 10e3)
     (found,) = inversions(make.board([first, second]))
     assert (found.clock, found.first, found.second) == ("call", "first", "second")
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
@@ -170,11 +171,11 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
     ("case", "first", "second", "spread"),
     [
         (WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4),  # shorter than the kernels
-        (make.softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),  # overlapping intervals
+        (softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),  # overlapping intervals
     ],
 )
 def test_calls_that_invert_nothing(case, first, second, spread):
-    records = [make.two_clocks(case, *cell, spread=spread) for cell in (("first", *first), ("second", *second))]
+    records = [two_clocks(case, *cell, spread=spread) for cell in (("first", *first), ("second", *second))]
     assert inversions(make.board(records)) == []
 
 
@@ -190,13 +191,11 @@ def test_a_ladder_tells_what_each_step_is_worth(page):
 
 def test_files_of_a_ladder_go_by_their_best_and_rungs_by_declaration():
     rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
-    records = [
-        make.timed(CASE, name, ns, variant=replace(make.variant(name, "l"), path=path)) for name, (path, ns) in rungs.items()
-    ]
+    records = [timed(CASE, name, ns, variant=replace(variant(name, "l"), path=path)) for name, (path, ns) in rungs.items()]
     run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
     (shown,) = tables(outline.outline(report.render(run)), "ladders", "ladder")
     assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
-    single_files = make.run([make.timed(CASE, name, 5e4) for name in ("a", "b")])
+    single_files = make.run([timed(CASE, name, 5e4) for name in ("a", "b")])
     assert "ladders" not in outline.panels(outline.outline(report.render(single_files)))
 
 
@@ -223,7 +222,7 @@ def test_a_cell_of_a_pass_says_how_to_repeat_it(page):
 
 def test_samples_are_packed_without_loss():
     taken = Samples("graph", 20, ((1_180_864, 1_181_760), (1_180_800,), ()), "cold")
-    record = make.timed(CASE, "a", 5e4, samples=(taken,))
+    record = timed(CASE, "a", 5e4, samples=(taken,))
     (packed,) = outline.data_of(outline.outline(report.render(make.run([record]))))["cells"][0]["samples"]
     assert packed["step"] == 64
     assert [[packed["base"] + packed["step"] * step for step in rounds] for rounds in packed["rounds"]] == [

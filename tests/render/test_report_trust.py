@@ -4,25 +4,26 @@ from dataclasses import replace
 
 from support import builders as make
 from support import outline
+from support.builders import board, ended, roof_of, run, softmax_case, timed
 from support.grids import over
 
 from softbench.model import Samples, Status, Telemetry
 from softbench.render import report
 from softbench.render.report.trust import checks
 
-CASE = make.softmax_case(32768, 1024)
-WIDE = make.softmax_case(4096, 131072)
+CASE = softmax_case(32768, 1024)
+WIDE = softmax_case(4096, 131072)
 
 
 def _said(records, clock="graph", **changes):
-    return {check.text: check.good for check in checks(make.board(records, clock, **changes))}
+    return {check.text: check.good for check in checks(board(records, clock, **changes))}
 
 
 def _read(record, **state):
     return replace(record, telemetry=(Telemetry(**{"sm_clock_mhz": 1980, **state}),) * 8)
 
 
-GOOD = [_read(make.timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
+GOOD = [_read(timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
 
 
 ASIDE = Samples("unsteady", 20, ((), (1_000_000, 1_100_000), (), (1_200_000,)), "cold")
@@ -65,11 +66,11 @@ OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
             "1 time of 2 taken with a warm L2 cache, marked w",
         ),
         (
-            _said([A, _read(make.timed(CASE, "b", 6e4, placements=3))]),
+            _said([A, _read(timed(CASE, "b", 6e4, placements=3))]),
             "3 to 8 placements a cell; 1 cell of 2 got fewer than the 8 of a first look",
         ),
         (
-            _said([_read(make.timed(CASE, name, ns, spread=0.05)) for name, ns in (("a", 5e4), ("b", 5.01e4))]),
+            _said([_read(timed(CASE, name, ns, spread=0.05)) for name, ns in (("a", 5e4), ("b", 5.01e4))]),
             "the fastest, or a tie for it, is known in 0 of 1 case; 2 of 2 ranks are undecided (?)",
         ),
     ],
@@ -80,24 +81,24 @@ def test_what_weakens_a_run_is_a_reservation(found, said):
 
 
 def test_a_loss_names_its_rival():
-    unsure = [make.timed(WIDE, name, ns, spread=0.05) for name, ns in (("a", 5e4), ("b", 5.01e4))]
-    found = outline.outline(report.render(make.run([*GOOD, *unsure])))
+    unsure = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("a", 5e4), ("b", 5.01e4))]
+    found = outline.outline(report.render(run([*GOOD, *unsure])))
     (row,) = found.find("losses").all("details")[0].all("table")[0].all("tr")[1:]
     assert row.text == f"a1.10× ±0.021 of 21.20× ±0.011.01× ±0.041.200× ±0.001 in {CASE.id}", "also in each regime"
 
 
 def test_the_cells_not_to_quote_are_in_one_table():
-    alone = [make.timed(make.softmax_case(columns=64 * n), "a", 5e4) for n in range(1, 14)]
-    records = [*GOOD, make.timed(CASE, "c", 9e5, placements=3, spread=0.1), make.roof_of(CASE, 4e4), *alone]
+    alone = [timed(softmax_case(columns=64 * n), "a", 5e4) for n in range(1, 14)]
+    records = [*GOOD, timed(CASE, "c", 9e5, placements=3, spread=0.1), roof_of(CASE, 4e4), *alone]
     assert any("known in 1 of 1 case with two ranked times or more, 13 of 14 having fewer; 0" in text for text in _said(records))
     assert not _said(records)["the roof has no time in 13 of 14 cases: no % there, scores against the fastest pass"]
-    found = outline.outline(report.render(make.run(records))).find("top")
+    found = outline.outline(report.render(run(records))).find("top")
     rows = found.all("table")[0].rows()
     assert (len(rows), rows[0], "and 2 more" in found.text) == (12, [alone[0].case.id, "a", "roof without a time"], True)
-    found = outline.outline(report.render(make.run(records[:3]))).find("top")
+    found = outline.outline(report.render(run(records[:3]))).find("top")
     assert found.all("table")[0].rows() == [[CASE.id, "c", "few placements, wider than ±2 %"]]
-    roofed = [*records[:3], alone[0], make.roof_of(alone[0].case, 4e4)]
-    (row,) = outline.outline(report.render(make.run(roofed))).find("top").all("table")[0].rows()
+    roofed = [*records[:3], alone[0], roof_of(alone[0].case, 4e4)]
+    (row,) = outline.outline(report.render(run(roofed))).find("top").all("table")[0].rows()
     assert row[2] == "roof without a time", "each cell is listed once"
 
 
@@ -109,8 +110,8 @@ def test_call_times_that_may_not_be_warm_are_a_reservation_and_no_rank(groups, i
 
 
 def test_a_rank_that_is_not_known_is_marked_below_the_first_too():
-    others = [make.timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
-    found = outline.outline(report.render(make.run([make.timed(WIDE, "a", 5e4, spread=0.001), *others])))
+    others = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
+    found = outline.outline(report.render(run([timed(WIDE, "a", 5e4, spread=0.001), *others])))
     assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
 
 
@@ -121,16 +122,16 @@ def test_a_power_limit_is_told_and_is_no_reservation():
 
 def test_times_of_a_cpu_are_never_without_reservation_and_nothing_is_said_of_a_gpu():
     samples = replace(make.samples(5e6, "wall"), cache="")
-    found = _said([make.timed(CASE, "a", 5e6, samples=(samples,))], "wall")
+    found = _said([timed(CASE, "a", 5e6, samples=(samples,))], "wall")
     assert found["measured on a machine without a GPU: compares implementations on that CPU only"] is False
     assert not [text for text in found if "throttled" in text or "L2" in text]
 
 
 def test_a_run_without_times_and_a_case_that_only_the_reference_ran_have_a_page():
     """Only the sources of the former can be doubted; of two runs that are shown as one, one may have the latter."""
-    assert _said([make.ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
-    other = make.softmax_case(4096, 2048)
-    assert _said([*GOOD, _read(make.timed(other, "torch_eager", 1e5, role="reference"))])
+    assert _said([ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
+    other = softmax_case(4096, 2048)
+    assert _said([*GOOD, _read(timed(other, "torch_eager", 1e5, role="reference"))])
 
 
 def test_what_implementations_could_do_to_others_is_said_by_runs_that_know():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
+from support.builders import ended, roof_of, samples, softmax_case, timed, two_clocks
 from support.grids import over
 
 from softbench.analysis.document import Heading, Table, table
@@ -19,9 +20,9 @@ from softbench.analysis.leaderboard.remarks import clock_note
 from softbench.model import KernelResources, Status, Telemetry
 from softbench.render import export, tables
 
-CASE = make.softmax_case(32768, 1024)
-WIDE = make.softmax_case(4096, 131072)
-HARD = make.softmax_case(timed=False, distribution="masked")
+CASE = softmax_case(32768, 1024)
+WIDE = softmax_case(4096, 131072)
+HARD = softmax_case(timed=False, distribution="masked")
 
 
 def board(*records, clock="graph"):
@@ -34,43 +35,43 @@ def line(text, start):
 
 def test_summary_has_the_published_form_with_all_tied_winners_marked():
     shown = board(
-        make.timed(CASE, "ours", 48_500, spread=0),
-        make.timed(CASE, "compiled", 58_800, spread=0),
-        make.timed(WIDE, "ours", 716_900, spread=0),
-        make.ended(WIDE, "compiled"),
+        timed(CASE, "ours", 48_500, spread=0),
+        timed(CASE, "compiled", 58_800, spread=0),
+        timed(WIDE, "ours", 716_900, spread=0),
+        ended(WIDE, "compiled"),
     )
     text = tables.summary_table(shown)
     assert line(text, "[M, N]").split() == ["[M,", "N]", "ours", "compiled"]
     assert line(text, "[32768, 1024]") == "[32768, 1024]   0.0485 / 2767.38 *  0.0588 / 2282.61"
     assert line(text, "[4096, 131072]") == "[4096, 131072]  0.7169 / 2995.51 *  UNSUPPORTED"
-    tied = board(make.timed(CASE, "a", 48_500), make.timed(CASE, "b", 48_500.1), make.timed(CASE, "c", 60_000))
+    tied = board(timed(CASE, "a", 48_500), timed(CASE, "b", 48_500.1), timed(CASE, "c", 60_000))
     assert [word for word in line(tables.summary_table(tied), "[32768").split() if word in "*=?"] == ["=", "="]
 
 
 def test_who_serves_no_case_of_a_section_has_no_column():
     shown = board(
-        make.timed(CASE, "ours", 48_500),
-        make.ended(CASE, "long_rows"),
-        make.ended(CASE, "not_installed", Status.UNAVAILABLE),
-        make.timed(WIDE, "ours", 716_900),
-        make.ended(WIDE, "long_rows"),
+        timed(CASE, "ours", 48_500),
+        ended(CASE, "long_rows"),
+        ended(CASE, "not_installed", Status.UNAVAILABLE),
+        timed(WIDE, "ours", 716_900),
+        ended(WIDE, "long_rows"),
     )
     assert line(tables.summary_table(shown), "[M, N]").split() == ["[M,", "N]", "ours", "not_installed"]
     assert "| [M, N] | ours | not_installed |" in export.markdown(shown)
     assert "long_rows" in tables.statuses(shown)
-    assert "UNSUPPORTED" in tables.summary_table(board(make.timed(HARD, "ours", 1), make.ended(CASE, "long_rows")))
+    assert "UNSUPPORTED" in tables.summary_table(board(timed(HARD, "ours", 1), ended(CASE, "long_rows")))
 
 
 def test_the_conditions_of_a_time_have_signs_that_the_legend_explains_where_they_occur():
-    plain = make.timed(CASE, "a", 50_000)
+    plain = timed(CASE, "a", 50_000)
     aside = replace(plain.samples[0], clock="unsteady")
     hot, capped = ((Telemetry(1980, 3201, 700, 60, word),) for word in ("hw_thermal", "power_cap"))
     records = [
         plain,
-        make.timed(CASE, "b", 60_000, samples=(make.samples(60_000), aside)),
-        make.timed(CASE, "c", 70_000, telemetry=hot),
-        make.timed(CASE, "d", 80_000, samples=(make.samples(80_000), make.samples(85_000, "device"))),
-        make.timed(CASE, "e", 90_000, samples=(make.samples(90_000), make.samples(94_000, "device")), telemetry=capped),
+        timed(CASE, "b", 60_000, samples=(samples(60_000), aside)),
+        timed(CASE, "c", 70_000, telemetry=hot),
+        timed(CASE, "d", 80_000, samples=(samples(80_000), samples(85_000, "device"))),
+        timed(CASE, "e", 90_000, samples=(samples(90_000), samples(94_000, "device")), telemetry=capped),
     ]
     text = tables.summary_table(board(*records))
     signs = [cell.split()[3:] for cell in line(text, "[32768").split("]")[1].split("  ") if cell]
@@ -82,8 +83,8 @@ def test_the_conditions_of_a_time_have_signs_that_the_legend_explains_where_they
 
 @over("width", [80, 100, 120])
 def test_nine_implementations_fit_the_width_by_sections(width):
-    records = [make.timed(case, f"implementation_{i}", 50_000 + 1000 * i) for case in (CASE, WIDE) for i in range(9)]
-    records += [make.timed(CASE, "x" * 300, 90_000), make.ended(WIDE, "x" * 300, Status.OUT_OF_MEMORY)]
+    records = [timed(case, f"implementation_{i}", 50_000 + 1000 * i) for case in (CASE, WIDE) for i in range(9)]
+    records += [timed(CASE, "x" * 300, 90_000), ended(WIDE, "x" * 300, Status.OUT_OF_MEMORY)]
     text = tables.summary_table(board(*records), width)
     *rows, _ = text.splitlines()
     assert max(map(len, rows)) <= width
@@ -92,20 +93,20 @@ def test_nine_implementations_fit_the_width_by_sections(width):
 
 
 def test_ranking_shows_the_dagger_and_why():
-    shown = board(make.timed(CASE, "a", 50_000), make.timed(CASE, "b", 60_000), make.ended(HARD, "a", Status.INCORRECT))
+    shown = board(timed(CASE, "a", 50_000), timed(CASE, "b", 60_000), ended(HARD, "a", Status.INCORRECT))
     text = tables.ranking_table(shown)
     assert "† a fails 1 hard case: softmax-float16-4096x1024-masked" in text
     assert line(text, "   †").split()[:2] == ["†", "a†"]
 
 
 def test_case_table_of_a_gpu_and_of_a_machine_without_one():
-    taken = (make.samples(48_500), make.samples(5_200, clock="call"))
-    text = tables.case_table(board(make.timed(CASE, "a", 1, samples=taken, best_of=4), make.ended(CASE, "b")), CASE)
+    taken = (samples(48_500), samples(5_200, clock="call"))
+    text = tables.case_table(board(timed(CASE, "a", 1, samples=taken, best_of=4), ended(CASE, "b")), CASE)
     assert " ".join(line(text, "  1*").split()) == "1* a best of 4 PASSED 0.0485 ±0.01 % 2767 5.20"
     assert "registers" not in text
     kernels = (KernelResources("k", 40, 16, 1024), KernelResources("m", 32, 0, 2048))
-    built = make.ended(CASE, "b", Status.COMPILED, "no GPU", kernels=kernels)
-    shown = board(built, make.timed(CASE, "a", 5e6, clock="wall"), clock="wall")
+    built = ended(CASE, "b", Status.COMPILED, "no GPU", kernels=kernels)
+    shown = board(built, timed(CASE, "a", 5e6, clock="wall"), clock="wall")
     assert "says nothing about a GPU" in tables.ranking_table(shown)
     text = tables.case_table(shown, CASE)
     assert line(text, "      b").split() == ["b", "COMPILED", "40", "16", "2048"]
@@ -115,16 +116,16 @@ def test_case_table_of_a_gpu_and_of_a_machine_without_one():
 
 
 def test_five_hundred_equal_reasons_are_one_line():
-    cases = [make.softmax_case(rows) for rows in range(1, 501)]
-    refused = [make.ended(case, "a", reason="a row must fit") for case in cases]
-    crashed = make.ended(CASE, "b", Status.CRASHED, "signal 11\ntrace", reproduce="run it")
+    cases = [softmax_case(rows) for rows in range(1, 501)]
+    refused = [ended(case, "a", reason="a row must fit") for case in cases]
+    crashed = ended(CASE, "b", Status.CRASHED, "signal 11\ntrace", reproduce="run it")
     text = tables.statuses(board(*refused, crashed))
     assert text.splitlines() == ["CRASHED x1  b: signal 11", "    run it", "UNSUPPORTED x500  a: a row must fit"]
 
 
 def test_declared_failures_say_so_and_those_that_pass_are_reported():
-    failing = make.ended(CASE, "a", Status.INCORRECT, "wrong", known_failure="issue 7")
-    passing = make.timed(WIDE, "a", 50_000, known_failure="issue 7")
+    failing = ended(CASE, "a", Status.INCORRECT, "wrong", known_failure="issue 7")
+    passing = timed(WIDE, "a", 50_000, known_failure="issue 7")
     text = tables.statuses(board(failing, passing))
     assert "INCORRECT (xfail) x1  a: wrong" in text
     assert f"declared to fail, but PASSED: a {WIDE.id}" in text
@@ -133,7 +134,7 @@ def test_declared_failures_say_so_and_those_that_pass_are_reported():
 
 
 def test_a_run_with_nothing_timed_shows_counts():
-    right, wrong = make.timed(HARD, "a", 1, samples=()), make.ended(HARD, "b", Status.INCORRECT, "nan")
+    right, wrong = timed(HARD, "a", 1, samples=()), ended(HARD, "b", Status.INCORRECT, "nan")
     shown = board(right, wrong)
     assert tables.summary_table(shown) == ""
     assert [row.split() for row in tables.ranking_table(shown).splitlines()[2:]] == [
@@ -144,7 +145,7 @@ def test_a_run_with_nothing_timed_shows_counts():
 
 
 def test_an_interval_of_two_placements_that_differ_bursts_no_table():
-    text = tables.case_table(board(make.timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
+    text = tables.case_table(board(timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
     assert "2 placements" in text
     assert max(map(len, text.splitlines())) < 120
 
@@ -159,7 +160,7 @@ def test_an_empty_run_renders():
 
 def test_markdown_tables_cannot_be_broken_by_a_name():
     assert (short("a" * 300 + "z", 9), short("short\nname")) == ("aaaa…aaaz", "short name")
-    text = export.markdown(board(make.timed(CASE, "a|b<i>", 48_500), make.timed(CASE, "torch_eager", 60_000)))
+    text = export.markdown(board(timed(CASE, "a|b<i>", 48_500), timed(CASE, "torch_eager", 60_000)))
     assert "a\\|b&lt;i>" in text
     assert "| torch_eager |" in text
     tabled = [row.replace("\\|", "") for row in text.splitlines() if row.startswith("|")]
@@ -167,8 +168,8 @@ def test_markdown_tables_cannot_be_broken_by_a_name():
 
 
 def test_csv_has_one_line_a_cell_and_reads_back():
-    records = [make.timed(CASE, "a", 48_500, best_of=2), make.ended(CASE, 'b,"x"', reason="two\nlines")]
-    records += [make.roof_of(CASE, 40_000), make.timed(CASE, "torch_eager", 9e4, role="reference")]
+    records = [timed(CASE, "a", 48_500, best_of=2), ended(CASE, 'b,"x"', reason="two\nlines")]
+    records += [roof_of(CASE, 40_000), timed(CASE, "torch_eager", 9e4, role="reference")]
     rows = list(csv.DictReader(io.StringIO(export.csv(board(*records)))))
     found = [(row["role"], row["implementation"]) for row in rows]
     assert found == [("entrant", "a"), ("entrant", 'b,"x"'), ("reference", "torch_eager"), ("roof", "copy")]
@@ -179,8 +180,8 @@ def test_csv_has_one_line_a_cell_and_reads_back():
 def test_what_is_wider_than_the_terminal_comes_below_with_the_same_names():
     names = ["an_implementation_of_a_long_name_that_is_shortened", "b"]
     kernels = (KernelResources("k", 168, 0, 49152),)
-    records = [make.timed(CASE, name, 5e4 + index * 1e3, kernels=kernels) for index, name in enumerate(names)]
-    shown = board(*records, make.roof_of(CASE, 4.9e4), make.timed(WIDE, "b", 7e5))
+    records = [timed(CASE, name, 5e4 + index * 1e3, kernels=kernels) for index, name in enumerate(names)]
+    shown = board(*records, roof_of(CASE, 4.9e4), timed(WIDE, "b", 7e5))
     wide, narrow = tables.case_table(shown, CASE), tables.case_table(shown, CASE, 80)
     assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
     upper, lower = (part.splitlines() for part in narrow.removeprefix(f"{CASE.id}\n").split("\n\n"))
@@ -192,7 +193,7 @@ def test_what_is_wider_than_the_terminal_comes_below_with_the_same_names():
         assert max(map(len, tables.board_tables(shown, width).splitlines())) <= width
 
 
-SMALL = make.softmax_case(64, 128)
+SMALL = softmax_case(64, 128)
 
 
 @over("width", [60, 80, 120])
@@ -213,9 +214,9 @@ def test_a_document_keeps_to_the_width_and_loses_no_word(width):
 
 def test_who_would_lead_by_another_clock_is_said_under_the_tables():
     shown = board(
-        *(make.two_clocks(SMALL, "first", 8e3, 12e3), make.two_clocks(SMALL, "second", 9e3, 10.5e3)),
-        *(make.two_clocks(CASE, "first", 5e4, 6e4, "device"), make.two_clocks(CASE, "second", 6e4, 5e4, "device")),
-        *(make.two_clocks(WIDE, "first", 8e5, 9e5), make.two_clocks(WIDE, "second", 9e5, 8e5)),
+        *(two_clocks(SMALL, "first", 8e3, 12e3), two_clocks(SMALL, "second", 9e3, 10.5e3)),
+        *(two_clocks(CASE, "first", 5e4, 6e4, "device"), two_clocks(CASE, "second", 6e4, 5e4, "device")),
+        *(two_clocks(WIDE, "first", 8e5, 9e5), two_clocks(WIDE, "second", 9e5, 8e5)),
     )
     text = " ".join(tables.board_tables(shown, 80).split())
     assert "Another clock than graph gives another leader: by call in 1 case, by device in 1 case." in text
@@ -235,22 +236,22 @@ def test_who_would_lead_by_another_clock_is_said_under_the_tables():
     ],
 )
 def test_only_what_overtakes_all_who_share_the_lead_would_lead(times, said):
-    found = lead_note(board(*(make.two_clocks(SMALL, name, *ns) for name, ns in times.items())))
+    found = lead_note(board(*(two_clocks(SMALL, name, *ns) for name, ns in times.items())))
     assert said in found
     assert bool(found) == bool(said)
 
 
 def test_whose_intervals_overlap_leads_by_no_other_clock():
-    one, other = (make.two_clocks(SMALL, n, *ns, spread=0.1) for n, ns in (("a", (8e3, 13e3)), ("b", (9e3, 11e3))))
+    one, other = (two_clocks(SMALL, n, *ns, spread=0.1) for n, ns in (("a", (8e3, 13e3)), ("b", (9e3, 11e3))))
     assert latency_ns(one.clock("call")) > latency_ns(other.clock("call"))  # by medians alone it would
     assert lead_note(board(one, other)) == ""
 
 
 def test_a_case_without_a_roof_is_told():
-    cases = [make.softmax_case(columns=n) for n in (64, 128)]
-    records = [make.timed(case, "fast", 2e4) for case in cases]
-    with_one = [*records, make.roof_of(cases[0], 1e4)]
-    with_both = [*with_one, make.ended(cases[1], "copy", role="roof")]
+    cases = [softmax_case(columns=n) for n in (64, 128)]
+    records = [timed(case, "fast", 2e4) for case in cases]
+    with_one = [*records, roof_of(cases[0], 1e4)]
+    with_both = [*with_one, ended(cases[1], "copy", role="roof")]
     for run in (with_one, with_both):
         note = clock_note(make.board(run))
         assert note.endswith("In 1 case without a roof the fastest pass replaces it.")
@@ -258,17 +259,17 @@ def test_a_case_without_a_roof_is_told():
 
 
 def test_many_who_have_no_pass_are_a_sentence_and_no_rows():
-    lacking = [make.ended(CASE, name, Status.UNAVAILABLE) for name in ("one", "two", "three")]
-    few = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking[:2]))
+    lacking = [ended(CASE, name, Status.UNAVAILABLE) for name in ("one", "two", "three")]
+    few = tables.ranking_table(board(timed(CASE, "ours", 48_500), *lacking[:2]))
     assert line(few, "   -  one").split()[-3:] == ["-", "0", "0"]
-    many = tables.ranking_table(board(make.timed(CASE, "ours", 48_500), *lacking))
+    many = tables.ranking_table(board(timed(CASE, "ours", 48_500), *lacking))
     assert "\n   -" not in many
     assert "3 implementations have no pass in a timed case: one, " in many
 
 
 @over("word", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(1)", " =1", "\t=1"])
 def test_a_word_that_is_a_formula_is_made_a_text(word):
-    board = make.board([make.ended(CASE, "mine", reason=word, notes=(word,))])
+    board = make.board([ended(CASE, "mine", reason=word, notes=(word,))])
     (row,) = csv.DictReader(io.StringIO(export.csv(board)))
     assert row["reason"] == row["notes"] == f"'{word}"
     *_, line = export.document_markdown([Table(("what",), ((word,),))]).splitlines()
@@ -276,7 +277,7 @@ def test_a_word_that_is_a_formula_is_made_a_text(word):
 
 
 def test_signs_and_figures_stay_as_they_are():
-    board = make.board([make.timed(CASE, name, 5e4, spread=0) for name in "ab"])
+    board = make.board([timed(CASE, name, 5e4, spread=0) for name in "ab"])
     assert [row["mark"] for row in csv.DictReader(io.StringIO(export.csv(board)))] == ["=", "="]
     cells = ("-0.3 %", "+12 ns", "-", "=", "+1.25")
     *_, line = export.document_markdown([Table(tuple("abcde"), (cells,))]).splitlines()

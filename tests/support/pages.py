@@ -6,6 +6,7 @@ from dataclasses import replace
 from softbench.model import Accuracy, KernelResources, Record, Samples, Status, Telemetry, Traffic
 from softbench.records.claims import ClaimFile
 from support import builders as make
+from support.builders import DTYPE_BYTES, ended, roof_of, softmax_case, timed
 from support.paths import KEPT
 
 LADDER = ("first", "second", "third")
@@ -33,10 +34,10 @@ def everything():
     for operator, dtypes in (("softmax", ("float16", "float32")), ("rmsnorm", ("bfloat16",))):
         for dtype in dtypes:
             for number, (rows, columns) in enumerate(SHAPES):
-                case = make.softmax_case(rows, columns, dtype, operator=operator)
+                case = softmax_case(rows, columns, dtype, operator=operator)
                 records += _contest(case, number)
-        records += _hard(make.softmax_case(37, 1000, dtypes[0], operator=operator, timed=False, distribution="all_inf"))
-        records += _hard(make.softmax_case(37, 1000, dtypes[0], operator=operator, timed=False), wrong=False)
+        records += _hard(softmax_case(37, 1000, dtypes[0], operator=operator, timed=False, distribution="all_inf"))
+        records += _hard(softmax_case(37, 1000, dtypes[0], operator=operator, timed=False), wrong=False)
     sources = dict.fromkeys((*LADDER, "other", "flawed", "absent"), "0" * 8)
     return make.run(records, sources=sources, packages={"torch": "2.11.0", "triton": "3.6.0"})
 
@@ -71,11 +72,11 @@ def _contest(case, number):
         aside, again = replace(first, clock="unsteady", ns=first.ns[:1]), replace(first, ns=((), *first.ns[1:]))
         found[3] = replace(found[3], samples=(again, aside, *others))
     if number == 3:
-        found[0] = make.ended(case, "first", Status.OUT_OF_MEMORY, "wants 80 GB", variant=found[0].variant)
+        found[0] = ended(case, "first", Status.OUT_OF_MEMORY, "wants 80 GB", variant=found[0].variant)
     if number == 4:
-        found[1] = make.ended(case, "second", Status.UNSUPPORTED, "rows are few", variant=found[1].variant)
+        found[1] = ended(case, "second", Status.UNSUPPORTED, "rows are few", variant=found[1].variant)
     if number == 5:
-        found[3] = make.ended(case, "other", Status.INCORRECT, "row 0", variant=found[3].variant, known_failure="seen")
+        found[3] = ended(case, "other", Status.INCORRECT, "row 0", variant=found[3].variant, known_failure="seen")
     return found
 
 
@@ -98,19 +99,19 @@ def _timed(case, name, ns, path, family="library", role="entrant"):
         traffic=Traffic(moved, moved, round(ns), 1.5, 40.0) if role == "entrant" else None,
         accuracy=Accuracy(0.5, 0.375, -0.0012, case.elements) if role == "entrant" and name != "second" else None,
         notes=("built and checked in 1.0 s", "heat 0: decided after 8 placements"),
-        ideal_bytes=2 * case.elements * make.DTYPE_BYTES[case.dtype],
+        ideal_bytes=2 * case.elements * DTYPE_BYTES[case.dtype],
         role=role,
         best_of=2 if name == "third" else 1,
     )
 
 
 def _hard(case, wrong=True):
-    found = [make.timed(case, name, 1, samples=()) for name in (*LADDER, "other")]
+    found = [timed(case, name, 1, samples=()) for name in (*LADDER, "other")]
     found = [replace(record, variant=_rung(name, case)) for record, name in zip(found, LADDER, strict=False)]
     flawed = make.variant("flawed", "library", case.operator)
     if wrong:
-        return [*found, make.ended(case, "flawed", Status.INCORRECT, "NaN where 0 is expected: row 3", variant=flawed)]
-    return [*found, make.ended(case, "flawed", Status.TIMEOUT, "no answer in 60 s", variant=flawed, known_failure="slow")]
+        return [*found, ended(case, "flawed", Status.INCORRECT, "NaN where 0 is expected: row 3", variant=flawed)]
+    return [*found, ended(case, "flawed", Status.TIMEOUT, "no answer in 60 s", variant=flawed, known_failure="slow")]
 
 
 def _rung(name, case):
@@ -128,7 +129,7 @@ def large(cells=2000, implementations=10, placements=8):
         for dtype in ("float16", "bfloat16", "float32"):
             if len(records) >= cells:
                 return make.run(records[:cells])
-            case = make.softmax_case(rows, columns, dtype)
+            case = softmax_case(rows, columns, dtype)
             names = [*(f"implementation_{n}" for n in range(implementations - 2)), "torch_eager", "copy"]
             for index, name in enumerate(names):
                 records.append(_measured(draw, case, name, case.elements / 1000 * (1 + 0.1 * index) + 3000, placements))
@@ -143,7 +144,7 @@ def _measured(draw, case, name, ns, placements):
     states = tuple(Telemetry(1980, 3201, draw.randint(480, 600), draw.randint(38, 45)) for _ in range(placements))
     notes = ("built and checked in 1.9 s", f"heat 0: decided after {placements} placements")
     role = {"copy": "roof", "torch_eager": "reference"}.get(name, "entrant")
-    return make.timed(case, name, ns, role, samples=samples, telemetry=states, notes=notes)
+    return timed(case, name, ns, role, samples=samples, telemetry=states, notes=notes)
 
 
 def hostile():
@@ -151,22 +152,22 @@ def hostile():
     records = []
     for number, name in enumerate(HOSTILE):
         variant = make.variant(name, family=name, summary=name, params=(("p", name),))
-        for case in (make.softmax_case(4096, 1024, layout=name), make.softmax_case(8192, 2048)):
-            records.append(make.timed(case, name, 5e4 + 1e3 * number, variant=variant, notes=(name,)))
-        hard = make.softmax_case(37, 100 + number, timed=False, distribution=name)
-        records.append(make.ended(hard, name, Status.CRASHED, f"{name}\0\ud800\n{name}", variant=variant, reproduce=name))
-    records.append(make.roof_of(make.softmax_case(8192, 2048), 4e4))
+        for case in (softmax_case(4096, 1024, layout=name), softmax_case(8192, 2048)):
+            records.append(timed(case, name, 5e4 + 1e3 * number, variant=variant, notes=(name,)))
+        hard = softmax_case(37, 100 + number, timed=False, distribution=name)
+        records.append(ended(hard, name, Status.CRASHED, f"{name}\0\ud800\n{name}", variant=variant, reproduce=name))
+    records.append(roof_of(softmax_case(8192, 2048), 4e4))
     device = {"name": HOSTILE[0] + HOSTILE[2], HOSTILE[1]: HOSTILE[3]}
     return make.run(records, commit=EVIL, device=device, settings={"x": [*HOSTILE]}, profiles=HOSTILE[:3], command=EVIL)
 
 
 def failures():
-    case, hard = make.softmax_case(), make.softmax_case(timed=False, distribution="all_inf")
+    case, hard = softmax_case(), softmax_case(timed=False, distribution="all_inf")
     return make.run(
         [
-            make.ended(case, "a", Status.CRASHED, "signal 11"),
-            make.ended(case, "b", Status.COMPILE_ERROR, "no such instruction"),
-            make.ended(hard, "a", Status.TIMEOUT, "60 s"),
+            ended(case, "a", Status.CRASHED, "signal 11"),
+            ended(case, "b", Status.COMPILE_ERROR, "no such instruction"),
+            ended(hard, "a", Status.TIMEOUT, "60 s"),
         ]
     )
 
@@ -175,9 +176,9 @@ def told_in_flops():
     """Cases of an operator that arithmetic may bind, from 64 flops per byte to 256; two of them with 256."""
     records = []
     for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
-        case = make.softmax_case(shape=(1, heads, keys, 64))
+        case = softmax_case(shape=(1, heads, keys, 64))
         moved = 4 * 2 * case.elements
         flops = {"ideal_bytes": moved, "ideal_flops": moved * keys // 2}
-        records += [make.timed(case, name, ns * more, **flops) for name, more in (("a", 1.0), ("b", 1.2), ("c", 3.0))]
-        records.append(make.timed(case, "roofline", ns / 2, role="roof", **flops))
+        records += [timed(case, name, ns * more, **flops) for name, more in (("a", 1.0), ("b", 1.2), ("c", 3.0))]
+        records.append(timed(case, "roofline", ns / 2, role="roof", **flops))
     return make.run(records)
