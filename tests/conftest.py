@@ -109,6 +109,13 @@ def copied(whole_run, tmp_path):
 
 
 @pytest.fixture
+def cwd(tmp_path, monkeypatch):
+    """A working directory of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def says(capsys):
     """Runs softbench's command line in this process; what it prints, and nothing else, or with status 2 its one line of error."""
     from softbench import cli

@@ -265,11 +265,10 @@ def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path, old, new, word
     assert words in str(caught.value)
 
 
-def test_the_command_prints_the_page_or_writes_it_where_it_is_told(tmp_path, monkeypatch, says):
-    monkeypatch.chdir(tmp_path)
-    page = markdown([store.read(stored(tmp_path / "reports", run(stability(), run_id="run-1")))])
+def test_the_command_prints_the_page_or_writes_it_where_it_is_told(cwd, says):
+    page = markdown([store.read(stored(cwd / "reports", run(stability(), run_id="run-1")))])
     assert says("claims") == says("claims", "--run", "run-1") == page
     assert says("claims", "--output", "page.md") == "page:    page.md\n"
-    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page
+    assert (cwd / "page.md").read_text(encoding="utf-8") == page
     assert "none/page.md: cannot be written" in says("claims", "--output", "none/page.md", status=2)
     assert "elsewhere.yaml: " in says("claims", "elsewhere.yaml", status=2)

@@ -100,13 +100,11 @@ def test_another_machine_or_clock_has_a_history_of_its_own():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(cwd):
     runs = {"a": contest(5_000), "b": contest(6_000), "hard": [ended(HARD, "mine")]}
     for number, (name, records) in enumerate(runs.items(), 1):
-        written(tmp_path / "runs", *records, run_id=name, started=f"2026-01-0{number}T10:20:30Z")
-    (tmp_path / "runs" / "zzz.jsonl").write_text("no run\n")
-    return tmp_path
+        written(cwd / "runs", *records, run_id=name, started=f"2026-01-0{number}T10:20:30Z")
+    (cwd / "runs" / "zzz.jsonl").write_text("no run\n")
 
 
 def test_the_command(folder, says):

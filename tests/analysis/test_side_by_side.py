@@ -162,9 +162,8 @@ def test_only_the_share_of_the_roof_and_the_word_of_a_failure_are_shown_across_m
 
 
 @pytest.fixture
-def reports(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "reports"
+def reports(cwd):
+    folder = cwd / "reports"
     stored(folder, *TWO, made("a2", 3, *measured(CASE, 4_500)), run([], "wall", run_id="cpu"))
     return folder
 

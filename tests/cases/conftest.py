@@ -6,9 +6,8 @@ import pytest
 
 
 @pytest.fixture
-def tree(tmp_path, monkeypatch):
+def tree(cwd):
     """Writes files, path -> text, below the working directory, and returns the topmost part of the first path."""
-    monkeypatch.chdir(tmp_path)
 
     def write(files):
         for name, text in files.items():

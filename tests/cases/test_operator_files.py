@@ -14,11 +14,10 @@ from softbench.resources import MAX_BYTES
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(cwd):
     """An empty operators folder in the working directory; afterwards no operator of a file is known."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "operators").mkdir()
-    yield tmp_path / "operators"
+    (cwd / "operators").mkdir()
+    yield cwd / "operators"
     operators.use(())
 
 
@@ -69,6 +68,9 @@ def test_an_operator_among_implementations_is_refused():
         registry.find([Path()])
 
 
+READ, WRITTEN = '{"x": "case"}', '{"y": "case"}'
+
+
 @over(
     ("old", "new", "words"),
     [
@@ -80,7 +82,7 @@ def test_an_operator_among_implementations_is_refused():
         ('bound="elementwise"', 'bound="elemntwise"', "'elemntwise' is no error bound; did you mean 'elementwise'?"),
         ('bound="elementwise"', "bound=[1]", "[1] is no error bound; choose from exact, relative, row, elementwise"),
         (', bound="elementwise"', "", "no error bound; give one as bound=..., one of exact, relative, row, elementwise, or"),
-        ('{"y": "case"}', '{"y": "case", "z": "rows"}', "the bound 'elementwise' has no meaning for 'z', one element"),
+        (WRITTEN, '{"y": "case", "z": "rows"}', "the bound 'elementwise' has no meaning for 'z', one element"),
         ("bound=", "bond=", "unknown keyword 'bond'; did you mean 'bound'? choose from reads, writes, bound, params"),
         ("bound=", "params={'k': (1, 8)}, bound=", "gelu takes nothing by keyword, and params has k; write def "),
         ("bound=", "params={'k': (8, 1)}, bound=", "the parameter 'k' needs a range: two numbers, the lower first"),
@@ -88,35 +90,31 @@ def test_an_operator_among_implementations_is_refused():
         ("bound=", "params=['k'], bound=", "params are a dict of names and ranges, such as {'k': (1, 32)}"),
         ("def gelu(x)", "def gelu(x, *, k)", "gelu takes k by keyword, and params has nothing; write def gelu(..., *"),
         ('writes={"y": "case"}, ', "", "the keyword 'writes' is missing; name its streams, such as writes={'x': 'case'}"),
-        ('{"x": "case"}', "make()", "make() is not a literal; the file is not imported, so write the value out"),
-        ('{"x": "case"}', '["x"]', "streams are a dict of names and shapes, such as {'x': 'case'}"),
+        (READ, "make()", "make() is not a literal; the file is not imported, so write the value out"),
+        (READ, '["x"]', "streams are a dict of names and shapes, such as {'x': 'case'}"),
         (
-            '{"x": "case"}',
+            READ,
             '{"x": "cases"}',
             "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows, columns, or a number of",
         ),
-        ('{"x": "case"}', '{"x": {"like": 1}}', "stream 'x': unknown key 'like'; choose from shape, dtype, mean, "),
-        ('{"x": "case"}', '{"x": 3}', "stream 'x' is described by its shape, or by a dict; the shapes are case, "),
-        ('{"x": "case"}', '{"x": {"dtype": "float32"}}', "stream 'x' is as large as the case, and has its dtype"),
-        ('{"y": "case"}', '{"y": {"mean": 1}}', "stream 'y': unknown key 'mean'; choose from shape, dtype"),
-        ('{"y": "case"}', '{"y": {"shape": "rows", "dtype": "int8"}}', "stream 'y': 'int8' is no dtype; "),
-        ('{"y": "case"}', '{"y": {"shape": 0}}', "stream 'y': 0 elements per row; give 1 to 65536"),
-        ('{"x": "case"}', '{"x": {"dtype": "int32", "mean": 1}}', "unknown key 'mean'; choose from shape, dtype, "),
-        ('{"x": "case"}', '{"x": {"dtype": "bool", "share": 1}}', "stream 'x': share is between 0 and 1, not 1"),
-        ('{"x": "case"}', '{"x": {"dtype": "int64", "below": "rows"}}', 'below is "columns" or a number from 2 to 2**31'),
+        (READ, '{"x": {"like": 1}}', "stream 'x': unknown key 'like'; choose from shape, dtype, mean, "),
+        (READ, '{"x": 3}', "stream 'x' is described by its shape, or by a dict; the shapes are case, "),
+        (READ, '{"x": {"dtype": "float32"}}', "stream 'x' is as large as the case, and has its dtype"),
+        (WRITTEN, '{"y": {"mean": 1}}', "stream 'y': unknown key 'mean'; choose from shape, dtype"),
+        (WRITTEN, '{"y": {"shape": "rows", "dtype": "int8"}}', "stream 'y': 'int8' is no dtype; "),
+        (WRITTEN, '{"y": {"shape": 0}}', "stream 'y': 0 elements per row; give 1 to 65536"),
+        (READ, '{"x": {"dtype": "int32", "mean": 1}}', "unknown key 'mean'; choose from shape, dtype, "),
+        (READ, '{"x": {"dtype": "bool", "share": 1}}', "stream 'x': share is between 0 and 1, not 1"),
+        (READ, '{"x": {"dtype": "int64", "below": "rows"}}', 'below is "columns" or a number from 2 to 2**31'),
         (
-            '{"y": "case"}',
+            WRITTEN,
             '{"y": "case", "at": {"shape": 2, "dtype": "int32", "indexes": "z"}}',
             "stream 'at' indexes 'z', and no input of the case's size has that name; choose from x",
         ),
-        (
-            '{"y": "case"}',
-            '{"y": {"dtype": "int32", "indexes": "x"}}',
-            "stream 'y': indices have one element per row, or a number of them",
-        ),
-        ('{"x": "case"}', '{"x": {"spread": 0}}', "stream 'x': mean and spread are numbers, and the spread is above 0"),
-        ('{"x": "case"}', '{"x": "rows"}', "the first stream, 'x', is drawn by the case; describe it as 'case' only"),
-        ('{"x": "case"}', '{"z": "case"}', "reads has z, and the reference takes x; give both the same names in the"),
+        (WRITTEN, '{"y": {"dtype": "int32", "indexes": "x"}}', "stream 'y': indices have one element per row, or a number of them"),
+        (READ, '{"x": {"spread": 0}}', "stream 'x': mean and spread are numbers, and the spread is above 0"),
+        (READ, '{"x": "rows"}', "the first stream, 'x', is drawn by the case; describe it as 'case' only"),
+        (READ, '{"z": "case"}', "reads has z, and the reference takes x; give both the same names in the"),
         (
             "gelu(x):\n    return 0.5 * x * (1 + torch.erf(x /",
             "gelu(x):\n    return 0.5 * (1 + torch.erf(1 /",

@@ -12,13 +12,18 @@ from softbench import cli
 from softbench.cli import measuring
 
 TIMED, CHECKED = (case.id for case in CASES)
+ALL = ("v1", "HEAD", "--cases", TIMED)
 
 
 @pytest.fixture
-def commits(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
-    return committed(tmp_path)
+def commits(cwd, monkeypatch):
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))
+    return committed(cwd)
+
+
+@pytest.fixture
+def simulated(commits, monkeypatch):
+    return Simulated(monkeypatch)
 
 
 @pytest.fixture
@@ -34,9 +39,8 @@ def bisected(capsys):
     return run
 
 
-def test_the_commit_that_made_it_slower(commits, bisected, monkeypatch):
-    simulated = Simulated(monkeypatch)
-    text, steps = bisected("v1", "HEAD", "--cases", TIMED)
+def test_the_commit_that_made_it_slower(commits, bisected, simulated):
+    text, steps = bisected(*ALL)
     five, four = commits["five"][:12], commits["four"][:12]
     assert re.match(rf"{five} made mine slower in {TIMED}: (299|300)\.\d\d % slower than {four} \[(299|300)\.", text)
     assert f"\n  five: four times the work (Ann, {git(Path(), 'log', '-1', '--format=%as')})\n" in text
@@ -51,16 +55,14 @@ def test_the_commit_that_made_it_slower(commits, bisected, monkeypatch):
     assert simulated.runs[-1][-2:] == [f"{Path('shapes.yaml').resolve()}::{TIMED}::mine@{own}" for own in (five, four)]
 
 
-def test_the_commit_that_made_it_wrong(commits, bisected, monkeypatch):
-    simulated = Simulated(monkeypatch)
+def test_the_commit_that_made_it_wrong(commits, bisected, simulated):
     text, _ = bisected("v1", commits["three"], "--cases", CHECKED)
     assert text.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (row 0 is wrong).\n")
     assert len(simulated.runs) == 2
 
 
-def test_for_programs(commits, bisected, monkeypatch):
-    Simulated(monkeypatch)
-    text, steps = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
+def test_for_programs(commits, bisected, simulated):
+    text, steps = bisected(*ALL, "--format", "json")
     tables = valid(text)
     (result,) = tables["result"]
     assert (result["found"], result["question"], result["commits"]) == (True, "slower", [commits["five"]])
@@ -71,16 +73,16 @@ def test_for_programs(commits, bisected, monkeypatch):
     assert steps == ""
 
 
-def test_what_cannot_be_told_is_measured_once_more_with_more_time(commits, bisected, monkeypatch):
-    simulated = Simulated(monkeypatch, vague=1)
-    text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json")
+def test_what_cannot_be_told_is_measured_once_more_with_more_time(bisected, simulated):
+    simulated.vague = 1
+    text, _ = bisected(*ALL, "--format", "json")
     first = valid(text)["steps"][0]
     assert (first["placements"], first["runs"]) == (9, ["run-1", "run-2"])
     assert "--softbench-budget=20" in simulated.runs[1]
     assert not [word for run in (simulated.runs[0], simulated.runs[2]) for word in run if "budget" in word]
 
 
-def test_a_range_is_left_where_nothing_tells(commits, bisected, monkeypatch):
+def test_a_range_is_left_where_nothing_tells(commits, bisected, simulated):
     """The commit before the slow one is wrong, so either may have made it slower."""
     kernel = Path("kernels/mine/own.py")
     slow = kernel.read_text()
@@ -88,21 +90,19 @@ def test_a_range_is_left_where_nothing_tells(commits, bisected, monkeypatch):
     kernel.write_text(slow)
     git(Path(), "commit", "-qam", "slow: right")
     last = git(Path(), "rev-parse", "HEAD")
-    Simulated(monkeypatch)
-    text, _ = bisected("v1", "HEAD", "--cases", TIMED, status=1)
+    text, _ = bisected(*ALL, status=1)
     assert text.startswith(f"One of 2 commits made mine slower in {TIMED}; the others cannot be told:\n")
     assert f"\n  {commits['three'][:12]} three: wrong\n  {last[:12]} slow: right\n" in text
 
 
-def test_sources_that_came_back_are_not_run_again(commits, bisected, monkeypatch):
+def test_sources_that_came_back_are_not_run_again(commits, bisected, simulated):
     kernel = Path("kernels/mine/own.py")
     slow = kernel.read_text()
     git(Path(), "reset", "-q", "--hard", commits["two"])
     for subject, text in (("as one", "\n" + git(Path(), "show", "v1:./kernels/mine/own.py") + "\n"), ("as five", slow)):
         kernel.write_text(text)
         git(Path(), "commit", "-qam", subject)
-    simulated = Simulated(monkeypatch)
-    text, steps = bisected("v1", "HEAD", "--cases", TIMED)
+    text, steps = bisected(*ALL)
     assert " has sources that were run: good\n" in steps
     assert "  as five (Ann, " in text
     assert len(simulated.runs) == 3
@@ -120,8 +120,7 @@ def test_sources_that_came_back_are_not_run_again(commits, bisected, monkeypatch
         (("v1", "HEAD", "--by", "400%", "--cases", TIMED), "mine did not get worse: "),
     ],
 )
-def test_what_cannot_be_searched_is_one_line(commits, bisected, monkeypatch, words, line):
-    Simulated(monkeypatch)
+def test_what_cannot_be_searched_is_one_line(bisected, simulated, words, line):
     _, said = bisected(*words, status=2)
     assert f"softbench: {line}" in said.splitlines()[-1]
 
@@ -138,19 +137,17 @@ def test_other_folders_and_kernels(commits, capsys, monkeypatch):
     assert error("-k", "mine", "--impls", "kernels") == "softbench: git is not on the PATH; install it\n"
 
 
-def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bisected, monkeypatch):
-    simulated = Simulated(monkeypatch)
+def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bisected, simulated):
     simulated.level = 5
-    text, _ = bisected("v1", "HEAD", "--cases", TIMED, "--format", "json", status=1)
+    text, _ = bisected(*ALL, "--format", "json", status=1)
     tables = valid(text)
     assert (tables["result"][0]["found"], tables["result"][0]["commits"]) == (False, [commits["five"]])
     simulated.runs.clear()
-    text, _ = bisected("v1", "HEAD", "--cases", TIMED, status=1)
+    text, _ = bisected(*ALL, status=1)
     assert text.startswith(f"{commits['five'][:12]} is the first that is slower in {TIMED}, but another contest does not ")
 
 
-def test_a_run_that_ends_early_ends_the_search(commits, bisected, monkeypatch):
-    simulated = Simulated(monkeypatch)
+def test_a_run_that_ends_early_ends_the_search(bisected, simulated, monkeypatch):
 
     def measure(arguments):
         if len(simulated.runs) == 2:
@@ -158,12 +155,11 @@ def test_a_run_that_ends_early_ends_the_search(commits, bisected, monkeypatch):
         return simulated.measure(arguments)
 
     monkeypatch.setattr(measuring, "measure", measure)
-    _, said = bisected("v1", "HEAD", "--cases", TIMED, status=2)
+    _, said = bisected(*ALL, status=2)
     assert said.endswith("\nsoftbench: the GPU is gone\n")
 
 
-def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, monkeypatch):
-    simulated = Simulated(monkeypatch)
+def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, simulated, monkeypatch):
 
     def measure(arguments):
         if any(commits["three"] in word for word in arguments):
@@ -171,6 +167,6 @@ def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, monkeyp
         return simulated.measure(arguments)
 
     monkeypatch.setattr(measuring, "measure", measure)
-    text, steps = bisected("v1", "HEAD", "--cases", TIMED)
+    text, steps = bisected(*ALL)
     assert f"{commits['three'][:12]} cannot be run (a file is no Python): cannot tell" in steps
     assert text.startswith(f"{commits['five'][:12]} made mine slower")

@@ -21,12 +21,11 @@ CASE = softmax_case(4096, 1024)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(cwd):
     records = [timed(CASE, "torch_eager", 10_000), timed(CASE, "quick", 5_000), roof_of(CASE, 4_000)]
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
-    written(tmp_path / "reports", *records, wrong, run_id="run-1")
-    return tmp_path
+    written(cwd / "reports", *records, wrong, run_id="run-1")
+    return cwd
 
 
 @over("name", ["latest", "run-1", "reports/run-1.jsonl", "run-1.jsonl"])

@@ -25,8 +25,7 @@ CASE = softmax_case(4096, 1024)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(cwd):
     mine = timed(
         CASE,
         "mine",
@@ -37,8 +36,8 @@ def folder(tmp_path, monkeypatch):
         notes=("heat 0: decided after 8 placements",),
     )
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0", known_failure="as everybody knows")
-    written(tmp_path / "reports", mine, wrong, roof_of(CASE, 4_000), run_id="run-1")
-    return tmp_path
+    written(cwd / "reports", mine, wrong, roof_of(CASE, 4_000), run_id="run-1")
+    return cwd
 
 
 LEADERBOARD = "20261125-122657-h100-80gb-gpu.jsonl.xz"

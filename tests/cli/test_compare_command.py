@@ -15,12 +15,11 @@ from softbench.texts import share
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(cwd):
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
     for made, mine, gained, last in ((old, 5_000, 5_000, timed(CASE, "wrong", 5_000)), (new, 5_500, 4_500, wrong)):
         own = (timed(CASE, "mine", mine), timed(CASE, "gained", gained), last, timed(CASE, "alike", 7_000))
-        stored(tmp_path / "reports", made(*contest(CASE, *own)))
+        stored(cwd / "reports", made(*contest(CASE, *own)))
 
 
 def test_the_command_says_what_fell_and_then_times(says):

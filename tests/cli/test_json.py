@@ -44,10 +44,9 @@ LINES = [
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
-    committed(tmp_path)
+def folder(cwd, monkeypatch):
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))
+    committed(cwd)
     Simulated(monkeypatch)
     monkeypatch.setattr(doctor, "examine", lambda *given: ())
     monkeypatch.setattr(device, "gpus", lambda: ())
@@ -63,9 +62,9 @@ def folder(tmp_path, monkeypatch):
     after = contest(CASE, timed(CASE, "mine", 5_500, **details), wrong)
     after.append(ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan"))
     other = Run(passport(run_id="other", device={"name": "NVIDIA H100"}), tuple(before))
-    stored(tmp_path / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
+    stored(cwd / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
     Path("reports/none.jsonl").write_text("")
-    stored(tmp_path / "roofs", Run(passport(run_id="roofs"), (roof_of(CASE, 5_000),)))
+    stored(cwd / "roofs", Run(passport(run_id="roofs"), (roof_of(CASE, 5_000),)))
     assert cli.main(["submit", "roofs", "--reports", "roofs", "--to", "sent"]) == 0
 
 

@@ -172,9 +172,8 @@ def test_a_state_that_cannot_be_written_is_said_and_the_job_goes_on(queue, capsy
 
 
 @pytest.fixture
-def token(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "token"
+def token(cwd):
+    path = cwd / "token"
     path.touch(0o600)
     path.write_text("0123456789abcdef\n")
     return path

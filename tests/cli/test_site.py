@@ -39,10 +39,9 @@ def files(folder):
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    stored(tmp_path / "runs" / "deeper", made(1), made(2, "GPU-b"), made(4))
-    return tmp_path / "runs"
+def runs(cwd):
+    stored(cwd / "runs" / "deeper", made(1), made(2, "GPU-b"), made(4))
+    return cwd / "runs"
 
 
 KINDS = {"index.html", "machines", "operators", "implementations", "cases", "runs"}

@@ -37,18 +37,22 @@ def own_deed(case):
 SECOND, THIRD, FOURTH = "softmax-float32-16x256", "softmax-float16-4x256", "softmax-float16-16x256"
 
 
-def cells(run):
-    return {(r.case.id, r.role, r.variant.implementation) for r in run.records}
+def records(folder):
+    return store.read(the_run(folder)).records
 
 
-def by_case(run):
-    return Counter(record.case.id for record in run.records)
+def cells(folder):
+    return {(r.case.id, r.role, r.variant.implementation) for r in records(folder)}
+
+
+def by_case(folder):
+    return Counter(record.case.id for record in records(folder))
 
 
 @pytest.fixture
 def whole(whole_run):
-    folder = whole_run[0]
-    return folder
+    """The reports of that run."""
+    return whole_run[0] / "reports"
 
 
 def the_run(folder):
@@ -69,8 +73,8 @@ def said(done, words):
 
 @pytest.mark.parametrize("kind", disks.kinds())
 def test_a_full_disk(whole, tmp_path, kind):
-    rows = the_run(whole / "reports").read_bytes().splitlines(keepends=True)
-    header, sizes = len(rows[0]), by_case(store.read(the_run(whole / "reports")))
+    rows = the_run(whole).read_bytes().splitlines(keepends=True)
+    header, sizes = len(rows[0]), by_case(whole)
     each = max(sizes.values())
     starts = [header + sum(map(len, rows[1 : 1 + number * each])) for number in range(5)]
     folder = project(tmp_path)
@@ -78,7 +82,7 @@ def test_a_full_disk(whole, tmp_path, kind):
         disk.fill((starts[2] + starts[4]) // 2)
         done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix, code=2)
         said(done, r"softbench: .*\.jsonl: cannot be written \((File too large|No space left on device)\); records")
-        kept = by_case(store.read(the_run(disk.folder)))
+        kept = by_case(disk.folder)
         assert kept == dict(list(sizes.items())[: len(kept)])
         assert 2 <= len(kept) < 4
         assert the_run(disk.folder).read_bytes().count(b"\n") == 1 + each * len(kept)
@@ -87,7 +91,7 @@ def test_a_full_disk(whole, tmp_path, kind):
         before = the_run(disk.folder).read_bytes()
         done = bench(folder, *RUN, "--softbench-resume=latest", *reports(disk), code=1)
         assert the_run(disk.folder).read_bytes().startswith(before)
-        assert cells(store.read(the_run(disk.folder))) == cells(store.read(the_run(whole / "reports")))
+        assert cells(disk.folder) == cells(whole)
 
 
 @pytest.mark.parametrize("kind", disks.kinds())
@@ -114,7 +118,7 @@ def with_deeds(folder, deeds):
 
 
 def expected(whole):
-    found = cells(store.read(the_run(whole / "reports")))
+    found = cells(whole)
     return found | {(case, "entrant", "own_deed") for case, _, _ in found}
 
 
@@ -133,7 +137,7 @@ def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(w
     said(done, r"was changed during the run")
     rows = the_run(folder / "reports").read_bytes().splitlines()
     assert len(rows) == len(set(rows))
-    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
+    assert cells(folder / "reports") == expected(whole)
 
 
 def test_a_run_that_another_command_adds_to_is_not_resumed(copied):
@@ -150,11 +154,11 @@ def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
     folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
     done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=2)
     said(done, r"softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
-    assert len(by_case(store.read(the_run(folder / "moved")))) == 1
+    assert len(by_case(folder / "moved")) == 1
     (folder / "reports").unlink()
     (folder / "moved").rename(folder / "reports")
     assert bench(folder, *RUN, "--softbench-resume=latest", SOFTBENCH_CONFINE="off").returncode == 1
-    assert cells(store.read(the_run(folder / "reports"))) == expected(whole)
+    assert cells(folder / "reports") == expected(whole)
 
 
 def flipped(row):
@@ -172,7 +176,7 @@ def test_a_damaged_file_is_completed(whole, copied):
     done = bench(folder, *RUN, "--softbench-resume=latest", code=1)
     assert f"softbench: {path}:3: is not JSON: set aside in {path.name}.damaged" in done.stdout
     said(done, rf"{path.name}:{3 + 2 * each}: is no record of schema 1 \(Case has no field 'operators'\): set aside")
-    assert cells(store.read(path)) == cells(store.read(the_run(whole / "reports")))
+    assert cells(path.parent) == cells(whole)
     assert path.with_name(f"{path.name}.damaged").read_bytes() == rows[2] + rows[2 + 2 * each]
     assert path.read_bytes().count(b"\n") >= len(rows)
 
@@ -210,7 +214,7 @@ def test_output_that_cannot_be_written_is_one_line(whole, arguments):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "softbench", *arguments],
-            cwd=whole,
+            cwd=whole.parent,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=full,
             stderr=subprocess.PIPE,

@@ -16,10 +16,9 @@ CASE = softmax_case()
 
 
 @pytest.fixture(autouse=True)
-def file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def file(cwd):
     records = timed(CASE, "mine", 5_000), ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
-    return written(tmp_path / "reports", *records, run_id="run-1")
+    return written(cwd / "reports", *records, run_id="run-1")
 
 
 @over("run", ["run-1", "latest", "reports/run-1.jsonl", Path("reports/run-1.jsonl")])

@@ -14,7 +14,7 @@ from support.grids import over
 from softbench.measure.worker import faults
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
 from softbench.records import store
-from softbench.records.store import StoreError
+from softbench.records.store import StoreError, lines
 
 CASE = softmax_case(16, 256)
 FULL_CASE = Case("softmax", (2, 3, 5), "float16", "float32", "offset-1+padded-3", "prefix_inf_1", timed=False)
@@ -116,51 +116,51 @@ def test_a_bad_line_is_named(tmp_path, line, words):
     assert len(message) < 250 + len(str(path))
 
 
-@pytest.mark.parametrize(
+@over(
     ("at", "value"),
     [
-        (("status",), "FINE"),
-        (("case",), None),
-        (("case", "shape"), ["16", 256]),
-        (("case", "shape"), [-1, 256]),
-        (("case", "shape"), [2**25, 2**25]),
-        (("case", "shape"), [1] * 17),
-        (("case", "dtype"), "float8"),
-        (("ideal_bytes",), -1),
-        (("ideal_bytes",), 2**63),
-        (("ideal_flops",), -1),
-        (("role",), "judge"),
-        (("tier",), "half open"),
-        (("traffic",), [1, 2, 3, float("nan"), None]),
-        (("case", "operator"), 5),
-        (("case", "timed"), 1),
-        (("variant", "params"), [["a"]]),
-        (("variant", "params"), [["a", [1]]]),
-        (("samples",), "abc"),
-        (("samples", 0, "ns"), [[1.5]]),
-        (("samples", 0, "ns"), [[True]]),
-        (("samples", 0, "ns"), [[0]]),
-        (("samples", 0, "ns"), []),
-        (("samples", 0, "ns"), [[], []]),
-        (("samples", 0, "launches"), 0),
-        (("telemetry",), [[1, 2, 3, 4, "", 6]]),
-        (("notes",), "a note"),
-        (("calibrations",), [["graph", [1], []]]),
-        (("reason",), {}),
-        (("ideal_bytes",), "many"),
-        (("best_of",), True),
-        (("status",), "CRASHED"),
+        ("status", "FINE"),
+        ("case", None),
+        ("case shape", ["16", 256]),
+        ("case shape", [-1, 256]),
+        ("case shape", [2**25, 2**25]),
+        ("case shape", [1] * 17),
+        ("case dtype", "float8"),
+        ("ideal_bytes", -1),
+        ("ideal_bytes", 2**63),
+        ("ideal_flops", -1),
+        ("role", "judge"),
+        ("tier", "half open"),
+        ("traffic", [1, 2, 3, float("nan"), None]),
+        ("case operator", 5),
+        ("case timed", 1),
+        ("variant params", [["a"]]),
+        ("variant params", [["a", [1]]]),
+        ("samples", "abc"),
+        ("samples 0 ns", [[1.5]]),
+        ("samples 0 ns", [[True]]),
+        ("samples 0 ns", [[0]]),
+        ("samples 0 ns", []),
+        ("samples 0 ns", [[], []]),
+        ("samples 0 launches", 0),
+        ("telemetry", [[1, 2, 3, 4, "", 6]]),
+        ("notes", "a note"),
+        ("calibrations", [["graph", [1], []]]),
+        ("reason", {}),
+        ("ideal_bytes", "many"),
+        ("best_of", True),
+        ("status", "CRASHED"),
     ],
-    ids=lambda v: ".".join(map(str, v)) if isinstance(v, tuple) else json.dumps(v),
 )
 def test_values_of_the_wrong_kind_are_refused(tmp_path, at, value):
-    path = written(tmp_path, timed(CASE, "a", 10))
-    header, row = path.read_text().splitlines()
+    header, row = lines.passport_line(passport()), lines.cell_line(timed(CASE, "a", 10))
     data = target = json.loads(row)
-    for key in at[:-1]:
+    *keys, last = (int(key) if key.isdigit() else key for key in at.split())
+    for key in keys:
         target = target[key]
-    target[at[-1]] = value
-    path.write_text(f"{header}\n{json.dumps(data)}\n")
+    target[last] = value
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{header.decode()}{json.dumps(data)}\n")
     with pytest.raises(StoreError, match=r":2: is no record of schema 1 \("):
         store.read(path)
 

@@ -128,11 +128,10 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run(cwd, monkeypatch):
     monkeypatch.delenv("SOFTBENCH_CHROMIUM", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    pages.stored(tmp_path)
+    monkeypatch.setenv("PATH", str(cwd / "bin"))
+    pages.stored(cwd)
 
 
 @pytest.mark.usefixtures("run")
@@ -202,12 +201,11 @@ def test_the_badge_says_who_leads():
         badge(board, "nobody")
 
 
-def test_a_run_without_a_score_has_no_badge_and_no_figure(tmp_path, monkeypatch, says):
-    monkeypatch.chdir(tmp_path)
-    make.written(tmp_path / "reports", make.ended(CASE, "mine"))
+def test_a_run_without_a_score_has_no_badge_and_no_figure(cwd, says):
+    make.written(cwd / "reports", make.ended(CASE, "mine"))
     assert "r1: nobody leads" in says("badge", "latest", "--output", "x.svg", status=2)
     assert "r1 has no figure 'ratio'" in says("figure", "latest", "ratio", "--output", "x.svg", status=2)
     says("figure", "latest", "heatmap", "--output", "x.svg")
     assert "– unsupported" in Path("x.svg").read_text()
-    store.Writer.create(tmp_path / "reports", make.passport(run_id="r2"))
+    store.Writer.create(cwd / "reports", make.passport(run_id="r2"))
     assert "r2 has no figure: it holds no cells" in says("figure", "r2", "heatmap", "--output", "y.svg", status=2)

@@ -152,9 +152,8 @@ def test_names_are_text():
         assert all(len(text) < 160 for text in texts(root))
 
 
-def test_the_command_draws_them(tmp_path, monkeypatch, says):
-    monkeypatch.chdir(tmp_path)
-    grid = tinted.grid(leaderboard.build(pages.stored(tmp_path)))
+def test_the_command_draws_them(cwd, says):
+    grid = tinted.grid(leaderboard.build(pages.stored(cwd)))
     assert says("figure", "latest", "heatmap", "--output", "y.svg").count("--view ") == len(grid.views)
     says("figure", "latest", "heatmap", "--view", "2", "--output", "x.svg")
     assert "Heat map: % of roof: softmax, float32" in Path("x.svg").read_text()

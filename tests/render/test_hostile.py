@@ -155,8 +155,8 @@ def test_a_path_in_a_record_leads_nowhere(tmp_path, place):
         "profiles: &a [*a]",
     ],
 )
-def test_yaml_makes_no_objects(tmp_path, monkeypatch, text):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("cwd")
+def test_yaml_makes_no_objects(text):
     Path("shapes.yaml").write_text(text)
     with pytest.raises(matrix.PlaceError):
         matrix.load(Path("shapes.yaml"))

@@ -72,15 +72,15 @@ def committed(folder, commits=COMMITS):
 
 
 class Simulated:
-    """Stands for `measuring`: times and outputs are what the sources of a version state. vague: so many contests cannot be told.
+    """Stands for `measuring`: times and outputs are what the sources of a version state.
 
-    From the run `level` on all versions take the same time.
+    The first `vague` contests cannot be told; from the run `level` on all versions take the same time.
     """
 
-    level = 99
+    level, vague = 99, 0
 
-    def __init__(self, monkeypatch, vague=0):
-        self.vague, self.runs = vague, []  # type: tuple[int, list[list[str]]]
+    def __init__(self, monkeypatch):
+        self.runs = []
         monkeypatch.setattr(measuring, "measure", self.measure)
         monkeypatch.setattr(measuring, "cells", self.cells)
 
