@@ -4,6 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from softbench import resources
+from softbench.cases import matrix
+
+
+@pytest.fixture(scope="session")
+def bundled():
+    return matrix.load(resources.bundled_shapes())
+
 
 @pytest.fixture
 def tree(cwd):

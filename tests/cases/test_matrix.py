@@ -15,11 +15,6 @@ HEAD = "profiles:\n  mine:\n    description: d\n    groups:\n"
 GROUP = "      - {operator: softmax, dtype: float16, shapes: [[4, 8]]}\n"
 
 
-@pytest.fixture(scope="module")
-def bundled():
-    return load(resources.bundled_shapes())
-
-
 def failure(path):
     with pytest.raises(PlaceError) as raised:
         load(path)
@@ -128,7 +123,7 @@ GROUP_MISTAKES = {
 }
 
 
-@over(("group", "message"), GROUP_MISTAKES.items())
+@over("group, message", GROUP_MISTAKES.items())
 def test_a_mistake_in_a_group_names_file_line_key_and_choices(shapes, group, message):
     assert failure(shapes(f"{HEAD}      - {{{group}}}\n")) == f"shapes.yaml:5: profiles.mine.groups[0]{message}"
 
@@ -158,14 +153,14 @@ FILE_MISTAKES = {
 }
 
 
-@over(("text", "message"), FILE_MISTAKES.items())
+@over("text, message", FILE_MISTAKES.items())
 def test_a_mistake_in_the_file_is_one_line(shapes, text, message):
     assert failure(shapes(text)) == f"shapes.yaml:{message}"
 
 
 @over("loader", ["the fastest", "pure Python"])
 @over(
-    ("text", "start"),
+    "text, start",
     [
         ("profiles:\n  a: b: c\n", "shapes.yaml:2: not valid YAML: mapping values are not allowed"),
         ("profiles:\n  a: [1,\n", "shapes.yaml:3: not valid YAML: "),
@@ -206,7 +201,7 @@ CASES = tuple(
 
 
 @over(
-    ("options", "expected"),
+    "options, expected",
     [
         ({}, CASES),
         ({"dtype": "", "rows": ""}, CASES),
@@ -225,7 +220,7 @@ RANGES = "is not a size, or a range from low to high, such as 1024-8192,50257"
 
 
 @over(
-    ("axis", "text", "message"),
+    "axis, text, message",
     [
         ("columns", "1024,8192-1024", f"'8192-1024' {RANGES}"),
         ("rows", "16,", f"'' {RANGES}"),

@@ -68,10 +68,6 @@ def test_inputs(operator, layout):
     if centred:
         assert float(inputs[-1].double().mean()) == pytest.approx(0, abs=0.1)
         assert float(inputs[-1].double().std()) == pytest.approx(0.5, abs=0.1)
-    again = get(operator).make_inputs(case, "cpu", 2)
-    assert not any(map(torch.equal, inputs, again))
-    get(operator).refill(case, again, 1)
-    assert all(map(torch.equal, inputs, again))
 
 
 def test_ideal_work_and_roofs():
@@ -203,7 +199,7 @@ def test_eps_matters():
     assert "row" in reason(case, without_eps)
 
 
-@over(("operator", "number"), [("add_rmsnorm", 1), ("add_rmsnorm", 2), ("add_layernorm", 3)])
+@over("operator, number", [("add_rmsnorm", 1), ("add_rmsnorm", 2), ("add_layernorm", 3)])
 @over("dtype", ["bfloat16", "float32"])
 def test_every_output_is_looked_at(operator, number, dtype):
     case = question(operator, (64, 1024), dtype)

@@ -8,7 +8,7 @@ from support.checked import right
 from support.grids import over
 
 from softbench.cases.operators import DISTRIBUTIONS, get
-from softbench.cases.operators.vocabulary import Layout, check_distribution, parse_layout
+from softbench.cases.operators.vocabulary import ROW_OPERATORS, Layout, check_distribution, parse_layout
 from softbench.measure.check import check
 from softbench.model import DTYPES, Case
 
@@ -45,7 +45,7 @@ def test_wrong_words_name_the_choices():
 
 
 @over(
-    ("layout", "strides", "offset"),
+    "layout, strides, offset",
     [
         ("contiguous", (28, 7, 1), 0),
         ("offset-1+padded-3", (40, 10, 1), 1),
@@ -74,18 +74,23 @@ def test_all_of_the_storage_but_the_elements_is_guard(layout, dtype):
     assert storage[:4096].min() == storage[-4096:].min() == 255
 
 
+def bits(inputs):
+    return [x.view(torch.int16).tolist() for x in inputs]
+
+
+@over("operator", ROW_OPERATORS)
 @over("layout", LAYOUTS)
 @over("distribution", DISTRIBUTIONS)
-def test_same_seed_same_bits_and_refill_redraws(distribution, layout):
-    case = Case("softmax", (2, 3, 40), "float16", "float16", layout=layout, distribution=distribution)
-    operator = get("softmax")
-    (x,) = inputs = operator.make_inputs(case, "cpu", 1)
-    (y,) = operator.make_inputs(case, "cpu", 2)
-    before = y.clone()
-    operator.refill(case, (y,), 1)
-    assert torch.equal(x.view(torch.int16), y.view(torch.int16))
-    operator.refill(case, inputs, 2)
-    assert torch.equal(x.view(torch.int16), before.view(torch.int16))
+def test_same_seed_same_bits_and_refill_redraws_in_place(operator, distribution, layout):
+    case = Case(operator, (2, 3, 40), "float16", "float16", layout=layout, distribution=distribution)
+    one, two = (get(operator).make_inputs(case, "cpu", seed) for seed in (1, 2))
+    places, before = [x.data_ptr() for x in two], bits(two)
+    get(operator).refill(case, two, 1)
+    assert bits(one) == bits(two)
+    assert [x.data_ptr() for x in two] == places
+    get(operator).refill(case, one, 2)
+    assert bits(one) == before
+    assert distribution != "normal" or not any(x == y for x, y in zip(bits(one), bits(two), strict=True))
 
 
 @over("dtype", DTYPES)
@@ -161,7 +166,7 @@ def test_expected_agrees_with_exact_sums(layout, block, monkeypatch):
             assert row == pytest.approx([e / total for e in exponentials], rel=1e-14)
 
 
-@over(("dtype", "out_dtype"), PAIRS)
+@over("dtype, out_dtype", PAIRS)
 @over("distribution", DISTRIBUTIONS)
 def test_torch_passes_every_distribution(distribution, dtype, out_dtype):
     # one row: the special row alone; 1 column; two blocks of 256; odd; a power of two
@@ -170,7 +175,7 @@ def test_torch_passes_every_distribution(distribution, dtype, out_dtype):
         assert check(case, right(case), "cpu", 1).reason == "", case.id
 
 
-@over(("dtype", "out_dtype"), PAIRS)
+@over("dtype, out_dtype", PAIRS)
 @over("layout", LAYOUTS)
 def test_torch_passes_every_layout(layout, dtype, out_dtype):
     for shape in ((1, 1), (5, 1001), (3, 7, 33), (2, 3, 4, 9)):
@@ -178,7 +183,7 @@ def test_torch_passes_every_layout(layout, dtype, out_dtype):
         assert check(case, right(case), "cpu", 1).reason == "", case.id
 
 
-@over(("dtype", "out_dtype"), PAIRS)
+@over("dtype, out_dtype", PAIRS)
 @over("shape", [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 65537)])
 def test_torch_passes_every_shape(shape, dtype, out_dtype):
     case = question(shape, dtype, out_dtype)

@@ -16,17 +16,12 @@ from softbench.model import DTYPE_BYTES
 from softbench.records import store
 
 
-@pytest.fixture(scope="module")
-def bundled():
-    return matrix.load(resources.bundled_shapes())
-
-
 def axes(cases):
     return Counter((case.operator, case.dtype) for case in cases)
 
 
 @over(
-    ("name", "operators", "dtypes"),
+    "name, operators, dtypes",
     [
         ("published-dtypes", ["softmax"], ["bfloat16", "float32"]),
         ("backward", ["softmax_backward"], ["float16", "bfloat16", "float32"]),
