@@ -30,7 +30,7 @@ def test_the_same_speed_against_the_roof_agrees_whatever_the_day_does_to_both():
     assert found.startswith("100.0% of 20 cells agree within 1% in % of roof (95% must); off by 0.00%")
 
 
-@over(("far", "share"), [(1, "95.0%"), (2, "90.0%")])
+@over("far, share", [(1, "95.0%"), (2, "90.0%")])
 def test_what_is_further_apart_is_counted_and_named(far, share):
     slower = {f"c{number}": 50_000 * 1.011 for number in range(far)} | {"c19": 50_000 * 1.009}
     found = said(run(), run(**slower))

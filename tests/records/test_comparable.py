@@ -18,7 +18,7 @@ def device(**changes):
 
 
 @over(
-    ("other", "terms", "words"),
+    "other, terms, words",
     [
         (passport(run_id="r2"), Terms.ONE_BOARD, ""),
         (passport(run_id="r2", seed=7, profiles=("quick",), settings={"budget_s": 1.0}), Terms.ONE_BOARD, ""),
@@ -52,7 +52,7 @@ def test_what_differs_and_does_not_matter_is_noted():
 
 
 @over(
-    ("other", "words"),
+    "other, words",
     [
         (timed(OTHER, "mine", 5e3), "are two questions"),
         (replace(timed(CASE, "mine", 5e3), case=replace(CASE, timed=False)), "are two questions"),
@@ -69,7 +69,7 @@ def test_cells_of_two_questions_are_refused(other, words):
 
 
 @over(
-    ("other", "note"),
+    "other, note",
     [
         (replace(variant("mine"), source_hash="1234567890"), "two versions of mine: 0000000 and 1234567"),
         (replace(variant("mine"), params=(("warps", 4),)), "two variants: mine and mine[warps=4]"),

@@ -104,14 +104,6 @@ def test_a_disk_without_room_for_a_header(tmp_path, kind):
         assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
 
 
-def test_a_folder_that_is_a_file(tmp_path):
-    """Not even root can write below it."""
-    folder = project(tmp_path)
-    (folder / "reports").write_text("")
-    done = bench(folder, *RUN, code=4)
-    said(done, r"ERROR: softbench: .*reports/.*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
-
-
 def with_deeds(folder, deeds):
     (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deeds=deeds))
     return folder

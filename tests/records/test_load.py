@@ -38,7 +38,7 @@ def test_ids_are_looked_up_in_the_folder_that_is_named(file):
 
 
 @over(
-    ("run", "words"),
+    "run, words",
     [
         ("nope", "no run 'nope' in reports; the newest there: run-1"),
         ("nope.jsonl", "no run 'nope.jsonl' in reports"),

@@ -66,28 +66,6 @@ def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path):
     assert [r.variant.id for r in store.read(path).records if r.role == "roof"] == ["copy[b]"]
 
 
-@pytest.mark.parametrize("cut", [1, 40, 400, "inside ü"])
-def test_a_torn_last_line_costs_only_itself(tmp_path, cut):
-    path = written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b", Status.CRASHED, "ü" * 300))
-    whole = path.read_bytes()
-    start = whole.rstrip(b"\n").rfind(b"\n") + 1
-    end = whole.rfind("ü".encode()) + 1 if isinstance(cut, str) else start + cut
-    path.write_bytes(whole[:end])
-    assert [r.variant.id for r in store.read(path).records] == ["a"]
-    store.Writer(path).append([timed(CASE, "c", 30)])
-    assert [r.variant.id for r in store.read(path).records] == ["a", "c"]
-
-
-@pytest.mark.parametrize("end", ["", "\n" + "\0" * 100], ids=["none", "zeros"])
-def test_a_last_line_without_its_end_or_with_the_zeros_of_a_power_cut_is_kept(tmp_path, end):
-    """It was read, so a resumed run counts its case as finished: the next append must not drop it."""
-    path = written(tmp_path, timed(CASE, "a", 10))
-    path.write_text(path.read_text().rstrip("\n") + end)
-    assert len(store.read(path).records) == 1
-    store.Writer(path).append([timed(CASE, "b", 20)])
-    assert [r.variant.id for r in store.read(path).records] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -117,7 +95,7 @@ def test_a_bad_line_is_named(tmp_path, line, words):
 
 
 @over(
-    ("at", "value"),
+    "at, value",
     [
         ("status", "FINE"),
         ("case", None),
@@ -166,7 +144,7 @@ def test_values_of_the_wrong_kind_are_refused(tmp_path, at, value):
 
 
 @over(
-    ("content", "words"),
+    "content, words",
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),

@@ -49,7 +49,7 @@ def test_a_compressed_run_is_not_added_to(tmp_path, suffix):
 
 
 @over(
-    ("suffix", "data", "said"),
+    "suffix, data, said",
     [
         (".gz", b"", "is empty"),
         (".gz", b"no gzip", "cannot be read"),
