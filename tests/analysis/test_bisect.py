@@ -54,7 +54,7 @@ def contest(ratio, placements=8, status=Status.PASSED, case=CASE):
 
 
 @over(
-    ("found", "limit", "verdict"),
+    "found, limit, verdict",
     [
         (contest(1.05), 1.02, BAD),
         (contest(1.01), 1.02, GOOD),
@@ -115,7 +115,7 @@ def test_implementations_are_compared_by_the_variant_that_was_chosen_in_the_last
 
 
 @over(
-    ("found", "words"),
+    "found, words",
     [
         (contest(1.018), r"c{12} 1\.8\d % slower than v1 \[1\.7\d, 1\.8\d\]: bad"),
         (contest(0.9), r"c{12} (9\.9|10\.0)\d % faster than v1 \[(9\.9|10\.0)\d, 10\.0\d\]: bad"),

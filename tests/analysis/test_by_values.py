@@ -28,7 +28,7 @@ def board(slower, spread=1e-4):
     return leaderboard.build(Run(passport(), tuple(records)))
 
 
-@over(("slower", "ratio"), [(1.25, "1.25"), (0.8, "0.80"), (1.01, ""), (1.0, "")])
+@over("slower, ratio", [(1.25, "1.25"), (0.8, "0.80"), (1.01, ""), (1.0, "")])
 def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
     found = by_values.notes(board(slower))
     said = f"lazy takes {ratio}x as long with the values peaked as with normal ones, in 1 of 2 cases of softmax."

@@ -74,7 +74,7 @@ NAIVE_IS_RIGHT = [*ranges("cuda_naive", Status.PASSED), *ranges("cuda_multi_pass
 
 
 @over(
-    ("records", "verdict"),
+    "records, verdict",
     [
         (stability("every element is 0: row 0"), NOT),  # another mistake is no overflow
         (NAIVE_IS_RIGHT, NOT),
@@ -91,7 +91,7 @@ def test_what_did_not_run_decides_nothing():
     assert set(verdicts(stability(), "triton").values()) == {OPEN}
 
 
-@over(("multi_pass", "expected"), [(1.75, [HOLDS, NOT]), (0.5, [NOT, NOT])])
+@over("multi_pass, expected", [(1.75, [HOLDS, NOT]), (0.5, [NOT, NOT])])
 def test_overhead(multi_pass, expected):
     """2 us in front of both make the overhead of a small row small, where the published one is 54 to 93 % throughout."""
     records = sizes(cuda_naive=1.0, cuda_multi_pass=multi_pass)
@@ -196,7 +196,7 @@ def held(tmp_path):
 
 
 @over(
-    ("ns", "words"),
+    "ns, words",
     [
         (4_000, "**Holds**: 2.22x [2.15, 2.29]."),
         (4_500, "**Cannot tell**: 2.01x [1.95, 2.06]; claimed: at least 2.00x."),
@@ -209,7 +209,7 @@ def test_only_a_whole_interval_decides(held, ns, words):
 
 
 @over(
-    ("ns", "words"),
+    "ns, words",
     [
         (4_000, "**Cannot tell**: 2.25x [2.25, 2.25] in 1 of its cases; claimed: at least 2.00x."),
         (5_000, "**Refuted**: 1.80x [1.80, 1.80] in 1 of its cases; claimed: at least 2.00x."),
@@ -244,7 +244,7 @@ def test_what_would_make_a_refuted_claim_hold_is_named(held):
 
 
 @over(
-    ("old", "new", "words"),
+    "old, new, words",
     [
         ("measure: ratio", "measure: speed", "x.yaml:10: claims[0].measure: 'speed' is not accepted; choose from"),
         ("    than: b\n", "", "x.yaml:9: claims[0].measure: than goes with 'ratio', and only with it"),

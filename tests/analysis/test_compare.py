@@ -36,7 +36,7 @@ def mine(ns, **changes):
 
 
 @over(
-    ("before", "after", "spread", "verdict"),
+    "before, after, spread, verdict",
     [
         (5_000, 5_000.1, 1e-4, "same"),
         (5_000, 5_100, 1e-4, "slower"),
@@ -60,7 +60,7 @@ def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel():
     found = compared(mine(5_000), mine(6_000), roof=4_800)
     assert of(found).verdict == "same"
     assert found.roof == (pytest.approx(1.2, rel=1e-3),)
-    assert "The roof's own time: +20.00 % in 1 case with" in tables.document_text(summary.document(found))
+    assert "The roof's own time: +20.00 % in 1 case with" in text_of(found)
 
 
 def test_the_interval_is_welchs():
@@ -109,7 +109,7 @@ CALL = {"samples": (samples(9_000, clock="call"),)}
 
 
 @over(
-    ("before", "after", "moved"),
+    "before, after, moved",
     [
         (mine(5_000), ended(CASE, "mine", Status.INCORRECT), "fell"),
         (mine(5_000), ended(CASE, "mine", Status.UNSUPPORTED), "fell"),
@@ -166,7 +166,7 @@ def test_what_is_noted_of_nearly_all_cells_is_said_once():
 
 
 @over(
-    ("ratios", "named"),
+    "ratios, named",
     [
         ([1.6, 0.99, 0.99, 0.99], "The mean of mine is -1.00 % without softmax-float16-64x256 (+60.00 %)."),
         ([1.6, 1.05, 1.05, 1.05], "The mean of mine is +5.00 % without softmax-float16-64x256 (+60.00 %)."),
@@ -196,10 +196,10 @@ def test_a_long_plot_says_what_it_leaves_out_and_has_its_scale_at_both_ends():
 def test_hard_cases_are_compared_by_their_status_alone():
     found = compare.compare(old(timed(HARD, "mine", 1, samples=())), new(ended(HARD, "mine", Status.INCORRECT, "NaN")))
     assert (of(found).moved, of(found).verdict) == ("fell", "")
-    assert "Status: 1 fell. No cell has a time in both runs." in tables.document_text(summary.document(found))
+    assert "Status: 1 fell. No cell has a time in both runs." in text_of(found)
 
 
-@over(("after", "failing"), [(5_090, []), (5_110, ["mine"]), (4_000, [])])
+@over("after, failing", [(5_090, []), (5_110, ["mine"]), (4_000, [])])
 def test_a_limit(after, failing):
     found = compared(mine(5_000), mine(after))
     assert [cell.implementation for cell in found.failures(0.02)] == failing
@@ -239,7 +239,7 @@ def test_what_else_changed():
 
 
 @over(
-    ("changes", "first"),
+    "changes, first",
     [
         ({"commit": "feed", "settings": {"threads": 0, "selection": "x"}}, "Of 1 timed"),
         ({"device": {**GPU, "driver": "2"}}, "Not a controlled comparison: driver differs.\n"),
@@ -261,7 +261,7 @@ WARM = (replace(samples(5_000), cache="warm"),)
 
 
 @over(
-    ("newer", "error", "words_"),
+    "newer, error, words_",
     [
         (
             new(mine(5_000), device={**GPU, "name": "NVIDIA H100"}),
@@ -285,12 +285,12 @@ def test_cells_that_ask_something_else_are_left_out_with_the_reason():
         new(*contest(CASE, bytes_, timed(CASE, "other", 5_000), timed(CASE, "third", 5_000))),
     )
     assert [cell.implementation for cell in found.cells] == ["other"]
-    text = tables.document_text(summary.document(found))
+    text = text_of(found)
     assert f"Not compared: {CASE.id}::mine" in text
     assert "the operator was redefined" in text.replace("\n", " ")
     assert f"Only in new: 1 cell ({CASE.id}::third)." in text
 
 
-@over(("ratio", "shares"), [(1.0252, ("0.52", "0.51")), (1.0001, ("0.5", "0.5")), (0.8, ("0.5", "0.6"))])
+@over("ratio, shares", [(1.0252, ("0.52", "0.51")), (1.0001, ("0.5", "0.5")), (0.8, ("0.5", "0.6"))])
 def test_shares_of_the_roof_differ_where_times_do(ratio, shares):
     assert summary.times(of(compared(mine(770_000), mine(770_000 * ratio))))[2:] == shares

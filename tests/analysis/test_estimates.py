@@ -41,7 +41,7 @@ def test_few_placements_have_no_interval_or_that_of_the_others():
 
 
 @over(
-    ("own", "most", "shown", "brackets"),
+    "own, most, shown, brackets",
     [
         (Estimate(95.83, 95.78, 95.88), 1, "95.8 ±0.1", " [95.7, 95.9]"),
         (Estimate(83.12, 82.2, 84.0), 1, "83.1 ±0.9", " [82.2, 84.0]"),

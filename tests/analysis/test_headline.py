@@ -106,7 +106,7 @@ def test_a_baseline_that_is_not_ranked_says_so_beside_its_name():
     assert "vs torch_eager†" in tables.ranking_table(found)
 
 
-@over(("high", "half"), [(3e4, 50.0), (math.inf, math.inf), (None, None)])
+@over("high, half", [(3e4, 50.0), (math.inf, math.inf), (None, None)])
 def test_half_the_interval_in_per_cent(high, half):
     cell = replace(board(timed(CASE, "own", 2e4)).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
     assert cell.half_width == half

@@ -44,7 +44,7 @@ WARM = contest(0, samples=(replace(samples(9_000), cache="warm"),))
 
 
 @over(
-    ("runs", "expected"),
+    "runs, expected",
     [
         ([contest(5_000 * (1 + 0.003 * n)) for n in range(1, 7)], [("mine", 4, 3)]),  # 0.3 % a run is no step, 1.2 % is
         ([contest(5_000), contest(5_040)], []),
@@ -132,7 +132,7 @@ def test_the_page_draws_it(folder, says):
 
 
 @over(
-    ("arguments", "words_"),
+    "arguments, words_",
     [
         (["nowhere"], "nowhere: holds no run"),
         (["hard", "--cells", "*"], "no timed cell matches '*'"),

@@ -33,7 +33,7 @@ THERE = {"card": "GPU-b"}
 
 
 @over(
-    ("first", "second", "expected"),
+    "first, second, expected",
     [
         (({}, {}), ({}, {}), "sealed sealed"),  # the same card
         (({}, {}), ({}, THERE), "reproduced reproduced"),
@@ -88,7 +88,7 @@ def test_a_leader_that_fails_now_leads_no_more():
 
 
 @over(
-    ("asked", "expected"),
+    "asked, expected",
     [
         ([{"x", "y"}, {"x", "y", "z"}], (["x", "y"], [0, 1])),
         ([{"x"}, set(), {"x", "y", "z"}], (["x", "y", "z"], [2])),

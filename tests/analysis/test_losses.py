@@ -28,7 +28,7 @@ def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss():
 
 
 @over(
-    ("changed", "said"),
+    "changed, said",
     [
         ({}, ""),
         ({"kernels": (KernelResources("k", 40, 152, 0),)}, "152 B of stack (spills)"),

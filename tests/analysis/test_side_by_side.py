@@ -211,7 +211,7 @@ def test_pages_of_several_machines_and_of_one(reports, says):
 
 
 @over(
-    ("arguments", "words"),
+    "arguments, words",
     [
         (["table", "a", "cpu"], "a is ranked by the clock 'graph', cpu by 'wall': one table never holds times of two clocks"),
         (["report", "a", "cpu", "--output", "x.html"], "one table never holds times of two clocks"),

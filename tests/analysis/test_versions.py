@@ -29,9 +29,7 @@ def paired(ratio):
     return run(*both)
 
 
-@over(
-    ("ratio", "verdict", "fails"), [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)]
-)
+@over("ratio, verdict, fails", [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)])
 def test_verdicts_and_a_limit_of_2_percent(ratio, verdict, fails):
     (pair,) = versions.pairs(paired(ratio))
     assert (pair.verdict, pair.fails(0.02)) == (verdict, fails)
@@ -73,7 +71,7 @@ def test_times_of_different_heats_are_not_compared():
 
 
 @over(
-    ("now", "then", "verdict", "fails"),
+    "now, then, verdict, fails",
     [
         (Status.INCORRECT, Status.PASSED, "PASSED -> INCORRECT", True),
         (Status.CRASHED, Status.CRASHED, "", False),

@@ -88,7 +88,7 @@ MISTAKES = [
 ]
 
 
-@over(("name", "params", "wrong", "words"), MISTAKES)
+@over("name, params, wrong, words", MISTAKES)
 def test_a_mistake_is_found(name, params, wrong, words):
     assert words in check(case(name, 70, 512, **params), wrong, "cpu", 1).reason
 

@@ -72,7 +72,7 @@ READ, WRITTEN = '{"x": "case"}', '{"y": "case"}'
 
 
 @over(
-    ("old", "new", "words"),
+    "old, new, words",
     [
         ("def gelu(x):", "def gelu(x:", "operators/gelu.py:11: not valid Python: "),
         ("def gelu", "def math", "the name 'math' has another meaning in this file; rename the operator"),

@@ -42,7 +42,7 @@ def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read):
 
 
 @over(
-    ("old", "new", "words"),
+    "old, new, words",
     [
         *(
             ('flops="rows * cap + columns / 2"', f'needs="{text}"', "min(cap, query + 1)', not '" + text)

@@ -78,7 +78,7 @@ def test_a_file_that_would_exit_is_read_whole_and_never_imported(tree):
 
 
 @over(
-    ("statement", "decorator"),
+    "statement, decorator",
     [
         ("from softbench import implementation", "implementation"),
         ("from softbench import Unsupported, implementation as impl", "impl"),
@@ -182,7 +182,7 @@ ARGUMENT_MISTAKES = {
 }
 
 
-@over(("arguments", "message"), ARGUMENT_MISTAKES.items())
+@over("arguments, message", ARGUMENT_MISTAKES.items())
 def test_a_mistake_in_the_arguments_names_file_line_and_remedy(tree, arguments, message):
     assert failure(tree({"impls/fam/a.py": DECLARE.format(arguments)})) == f"impls/fam/a.py:3: f: {message}"
 
@@ -213,12 +213,12 @@ FILE_MISTAKES = {
 }
 
 
-@over(("text", "message"), FILE_MISTAKES.items())
+@over("text, message", FILE_MISTAKES.items())
 def test_a_mistake_in_a_file_names_its_line(tree, text, message):
     assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
 
 
-@over(("text", "why"), [("(" * 100_000, r"\w"), ("\0", "source code")])
+@over("text, why", [("(" * 100_000, r"\w"), ("\0", "source code")])
 def test_what_is_not_valid_python_says_why(tree, text, why):
     message = failure(tree({"impls/fam/a.py": "import softbench\n" + text}))
     assert re.match(rf"impls/fam/a\.py:.*not valid Python: {why}", message)

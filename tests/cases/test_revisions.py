@@ -95,7 +95,7 @@ def test_the_commits_that_changed_a_folder(kernels):
 
 
 @over(
-    ("against", "words"),
+    "against, words",
     [
         ("git:nope", "'nope' is no revision of "),
         ("git:", "'' is no revision of "),

@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 
 
 @over(
-    ("shape", "fitted"),
+    "shape, fitted",
     [
         ((32768, 1024), (256, 1024)),
         ((4096, 50257), (5, 50257)),

@@ -54,7 +54,7 @@ MISTAKES = {
 }
 
 
-@over(("words", "message"), MISTAKES.items())
+@over("words, message", MISTAKES.items())
 def test_a_mistake_is_one_line(shapes, words, message):
     assert failure(shapes(f"{UNTIMED}      - {{{words}}}\n")) == f"shapes.yaml:6: profiles.mine.groups[0]{message}"
 

@@ -57,7 +57,7 @@ def test_bytes_are_counted_with_the_widths_and_dtypes_of_streams(loaded):
     assert {loaded[name].roof for name in loaded} == {"streams"}
 
 
-@over(("dtype", "which"), [("float16", "streams"), ("float32", "streams"), ("float64", "streams"), ("float16", "roofline")])
+@over("dtype, which", [("float16", "streams"), ("float32", "streams"), ("float64", "streams"), ("float16", "roofline")])
 def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded, dtype, which):
     (variant,) = roof.variants(which, "cpu")
     for name in loaded:
@@ -75,7 +75,7 @@ def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded, dtype
 
 
 @over(
-    ("expert", "words"),
+    "expert, words",
     [
         ([[1, 2, 4], [0, 1, 2]], ""),
         ([[2, 1, 4], [2, 0, 1]], ""),
@@ -142,7 +142,7 @@ def test_a_stream_has_its_case_s_dtype_or_its_own():
 
 
 @over(
-    ("group", "words"),
+    "group, words",
     [
         ("params: {k: [2, 8]}", ""),
         ("", "router has a parameter 'k': add it to the key 'params'"),

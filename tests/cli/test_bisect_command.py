@@ -109,7 +109,7 @@ def test_sources_that_came_back_are_not_run_again(commits, bisected, simulated):
 
 
 @over(
-    ("words", "line"),
+    "words, line",
     [
         (("nope", "HEAD"), "'nope' is no revision of ."),
         (("HEAD", "v1"), "HEAD is no ancestor of v1; name the older revision first"),

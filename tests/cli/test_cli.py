@@ -67,7 +67,7 @@ def test_table_as_csv(says):
 
 
 @over(
-    ("arguments", "words"),
+    "arguments, words",
     [
         (["report", "nope"], "no run 'nope' in reports; the newest there: run-1"),
         (["table", "x" * 5000], "no run 'xxx"),
@@ -86,7 +86,7 @@ def test_what_cannot_be_used_is_one_line(says, arguments, words):
 
 
 @over(
-    ("arguments", "words"),
+    "arguments, words",
     [
         ([], "required: COMMAND"),
         (["table"], "required: RUN"),

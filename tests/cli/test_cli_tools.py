@@ -94,7 +94,7 @@ def test_show_without_a_name_is_the_case(says):
 
 
 @over(
-    ("cell", "words"),
+    "cell, words",
     [
         ("softmax-float16-4096x1025::mine", "run-1 has no case 'softmax-float16-4096x1025'; did you mean"),
         (f"{CASE.id}::min", "has no cell of 'min'; did you mean 'mine'? choose from mine, wrong, copy"),
@@ -173,7 +173,7 @@ def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder,
 
 
 @over(
-    ("arguments", "words"),
+    "arguments, words",
     [
         (("mine",), "operators/mine.py already; choose another name"),
         (("softmax",), "'softmax' is one of softbench's own already; choose another name"),
@@ -193,7 +193,7 @@ NO_NAMES = ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b", "\x1b
 
 
 @over(
-    ("name", "words"),
+    "name, words",
     [
         *((name, "cannot name an implementation") for name in NO_NAMES),
         ("torch_eager", "torch_eager.py already; choose another name"),

@@ -15,14 +15,15 @@ from support.recipes import blocks, run_softbench, two_runs
 from softbench import cli
 from softbench.cli.parser import COMMANDS, parser
 
-PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-SHOWN = [line for b in blocks(ROOT / "docs" / "commands.md") if not b.language for line in b.text.splitlines()]
+PATH = ROOT / "docs" / "commands.md"
+PAGE = PATH.read_text(encoding="utf-8")
+SHOWN = [line for b in blocks(PATH) if not b.language for line in b.text.splitlines()]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = two_runs(tmp_path_factory.mktemp("commands"))
-    (claims,) = (block for block in blocks(ROOT / "docs" / "commands.md") if block.language == "yaml")
+    (claims,) = (block for block in blocks(PATH) if block.language == "yaml")
     (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
     (made / "sent").mkdir()
     return made

@@ -78,7 +78,7 @@ def test_every_request_and_field_is_documented():
 
 
 @over(
-    ("method", "path", "status"),
+    "method, path, status",
     [
         ("GET", "/", 404),
         ("GET", "/jobs/999999", 404),
@@ -94,7 +94,7 @@ def test_what_is_not_there(server, method, path, status):
 
 
 @over(
-    ("changes", "words"),
+    "changes, words",
     [
         ({"name": "../../evil.py"}, "name: '../../evil.py' is no name of a kernel file"),
         ({"name": "conftest.py"}, "not conftest.py"),
@@ -126,13 +126,13 @@ def test_what_is_not_there(server, method, path, status):
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(server, changes, words):
-    before = sorted((server.folder / "queue" / "jobs").iterdir())
+    before = sorted(server.jobs_folder.iterdir())
     data = {**submission("mine"), **changes}
     error = server.ask("POST", "/jobs", data, status=400)["error"]
     assert words in error
     assert "\n" not in error
     assert str(server.folder) not in error
-    assert sorted((server.folder / "queue" / "jobs").iterdir()) == before
+    assert sorted(server.jobs_folder.iterdir()) == before
 
 
 def test_a_body_that_is_too_long_or_no_json(server):
@@ -167,7 +167,7 @@ def test_none_is_lost_if_the_server_is_killed(tmp_path):
         server.awaited(half, "running", 30 + 5 * JOBS)
         pid = process_of(server, half)
         server.end(signal.SIGKILL)
-        (tmp_path / "queue" / "jobs" / ".new-half").mkdir()
+        (server.jobs_folder / ".new-half").mkdir()
         server.start()
         time.sleep(0.2)
         assert procfs.stat(pid)[:1] in ([], ["Z"])
@@ -179,11 +179,11 @@ def test_none_is_lost_if_the_server_is_killed(tmp_path):
         for job, kind in jobs.items():
             (cell,) = (event for event in server.events(job) if event["event"] == "cell")
             assert (cell["status"], states[job]["exit_code"]) == (CELL[kind], int(kind != "right")), cell
-        assert not (tmp_path / "queue" / "jobs" / ".new-half").exists()
+        assert not (server.jobs_folder / ".new-half").exists()
 
 
 def process_of(server, job):
-    state = json.loads((server.folder / "queue" / "jobs" / job / "job.json").read_text())
+    state = json.loads((server.jobs_folder / job / "job.json").read_text())
     return int(state["process"][0])
 
 

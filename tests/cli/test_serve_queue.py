@@ -59,7 +59,7 @@ def queue(tmp_path):
 
 
 @over(
-    ("code", "state", "exit_code", "reason"),
+    "code, state, exit_code, reason",
     [
         ("raise SystemExit(0)", "done", 0, ""),
         ("raise SystemExit(1)", "done", 1, ""),

@@ -38,6 +38,10 @@ def files(folder):
     return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
+def contents(folder):
+    return {path: data for path, (data, _) in files(Path(folder)).items()}
+
+
 @pytest.fixture
 def runs(cwd):
     stored(cwd / "runs" / "deeper", made(1), made(2, "GPU-b"), made(4))
@@ -50,9 +54,9 @@ KINDS = {"index.html", "machines", "operators", "implementations", "cases", "run
 def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs):
     assert site(runs, "--output", "one") == 0
     assert python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
-    one, two = (files(Path(name)) for name in ("one", "two"))
-    assert {path: data for path, (data, _) in one.items()} == {path: data for path, (data, _) in two.items()}
-    pages = {path: outline.outline(data.decode()) for path, (data, _) in one.items() if path.endswith(".html")}
+    one = contents("one")
+    assert one == contents("two")
+    pages = {path: outline.outline(data.decode()) for path, data in one.items() if path.endswith(".html")}
     assert {path.partition("/")[0] for path in pages} == KINDS
     reached = {
         Path(os.path.normpath(Path(path).parent / link.attributes["href"])).as_posix()
@@ -77,7 +81,7 @@ def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
     assert {path.partition("-")[2][:1] for path in changed if path.startswith("runs/")} == {"4"}
     (runs / "run-3.jsonl").unlink()
     site(".", "--output", "site")
-    assert {path: data for path, (data, _) in files(Path("site")).items()} == {path: data for path, (data, _) in before.items()}
+    assert contents("site") == {path: data for path, (data, _) in before.items()}
 
 
 def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
@@ -105,14 +109,14 @@ def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
 
 def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monkeypatch):
     site(runs, "--output", "site")
-    before = files(Path("site"))
+    before = contents("site")
     (damaged, *_) = Path("site/.softbench").glob("*-1.json")
     damaged.write_bytes(b"{}")
     read = []
     monkeypatch.setattr(reading, "_condensed", lambda source, real=reading._condensed: read.append(source) or real(source))
     site(runs, "--output", "site")
     assert len(read) == 1
-    assert {path: data for path, (data, _) in files(Path("site")).items()} == {path: data for path, (data, _) in before.items()}
+    assert contents("site") == before
 
 
 def test_what_holds_no_run_is_left_out_by_name(runs, capsys):

@@ -53,7 +53,7 @@ def test_values_are_where_the_scales_say():
 
 
 @over(
-    ("axis", "values", "ticks"),
+    "axis, values, ticks",
     [
         (Axis("a", from_zero=True), [0, 4300], ["0", "1000", "2000", "3000", "4000"]),
         (Axis("a", form="percent"), [12, 50], ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
@@ -171,7 +171,7 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
 
 
 @over(
-    ("script", "words"),
+    "script, words",
     [
         (None, "softbench: a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one"),
         ("echo warning >&2; echo no font >&2; exit 3", "made no PNG ('no font'); write .svg, or save it by the page"),

@@ -57,7 +57,7 @@ def reports(tmp_path):
 
 
 @over(
-    ("arguments", "said"),
+    "arguments, said",
     [
         (["r1"], WORDS),
         (["r1", "--cases", "*-4096x*"], f"note: r1: {WORDS}"),

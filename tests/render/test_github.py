@@ -106,7 +106,7 @@ def test_the_comment():
 
 
 @over(
-    ("before", "after", "limit", "answer"),
+    "before, after, limit, answer",
     [
         (5_000, 5_000, None, "is not slower in 1 of 1 timed cell."),
         (5_000, 5_100, 0.05, "is not slower by 5 % or more in 1 of 1 timed cell."),

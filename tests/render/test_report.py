@@ -78,7 +78,7 @@ def test_no_panel_of_a_committed_run_is_empty(path):
 
 
 @over(
-    ("run", "expected"),
+    "run, expected",
     [
         (pages.failures(), ["heatmap", *OF_ALL]),
         (make.run([make.timed(HARD, "a", 1, samples=())]), OF_ALL),

@@ -106,7 +106,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
 
 
 @over(
-    ("ns", "placements", "ends"),
+    "ns, placements, ends",
     [
         (tuple((800_000 + 8_000 * p,) * 3 for p in range(8)), list(range(1, 9)), (-3.38, 3.38)),
         (((800_000,) * 3, (), (808_000,) * 3), [1, 3], (-0.5, 0.5)),
@@ -141,7 +141,7 @@ def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
 
 
 @over(
-    ("gpu", "columns", "text"),
+    "gpu, columns, text",
     [
         ("NVIDIA H800, CUDA 12", 1024, "1 ms"),
         ("a GPU that nobody knows", 1024, "1 ms"),

@@ -32,7 +32,7 @@ def tables(page, key, kind):
 
 
 @over(
-    ("rows", "columns", "dtype", "expected"),
+    "rows, columns, dtype, expected",
     [
         (128, 2048, "float16", SMALL),
         (128, 1025, "float32", MEDIUM),
@@ -46,7 +46,7 @@ def test_regimes(rows, columns, dtype, expected):
     assert regime(CaseBoard(softmax_case(rows, columns, dtype), {})) is expected
 
 
-@over(("flops_a_byte", "expected"), [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)])
+@over("flops_a_byte, expected", [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)])
 def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
     record = timed(softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
     (case,) = make.board([record]).cases
@@ -168,7 +168,7 @@ def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ah
 
 
 @over(
-    ("case", "first", "second", "spread"),
+    "case, first, second, spread",
     [
         (WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4),  # shorter than the kernels
         (softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),  # overlapping intervals

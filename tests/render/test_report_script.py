@@ -95,7 +95,7 @@ def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
 
 
 @over(
-    ("expression", "own", "values"),
+    "expression, own, values",
     [
         ("ms(a)", milliseconds, (912.3, 9999.0, 10_000.0, 48_512.7, 1.2e9)),
         ("short(a)", short, ("short", "n" * 300, "two  words\nof one", "t" * 22 + "!!", "t" * 22 + " !!")),

@@ -47,7 +47,7 @@ OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
 
 
 @over(
-    ("found", "said"),
+    "found, said",
     [
         (_said([_read(A, throttle="sw_thermal+power_cap"), B]), "throttled in 8 of 8 readings (sw_thermal+power_cap), 1980 MHz"),
         (
@@ -102,7 +102,7 @@ def test_the_cells_not_to_quote_are_in_one_table():
     assert row[2] == "roof without a time", "each cell is listed once"
 
 
-@over(("groups", "is_said"), [(2, True), (3, False)])
+@over("groups, is_said", [(2, True), (3, False)])
 def test_call_times_that_may_not_be_warm_are_a_reservation_and_no_rank(groups, is_said):
     called = replace(A, samples=(*A.samples, make.samples(90_000, "call", placements=groups)))
     text = "1 call time of 2 from fewer than 3 groups of calls, perhaps not yet warm; they rank nothing"

@@ -51,6 +51,7 @@ class Server:
 
     def __init__(self, folder, *options):
         self.folder, self._options = folder, options
+        self.jobs_folder = folder / "queue" / "jobs"
         token = folder / "token"
         token.touch(0o600)
         token.write_text(f"{TOKEN}\n")
