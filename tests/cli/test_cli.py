@@ -59,17 +59,11 @@ def table(says, *arguments):
     return {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
-def test_table_as_csv(says):
-    rows = table(says, "run-1")
-    statuses = {name: row["status"] for name, row in rows.items()}
-    assert statuses == {**dict.fromkeys(("torch_eager", "quick", "copy"), "PASSED"), "wrong": "INCORRECT"}
-    assert float(rows["quick"]["latency_ns"]) == pytest.approx(5000, 1e-3)
-
-
 @over(
     "arguments, words",
     [
         (["report", "nope"], "no run 'nope' in reports; the newest there: run-1"),
+        (["table", "nope", "--format", "json"], "no run 'nope' in reports"),
         (["table", "x" * 5000], "no run 'xxx"),
         (["table", "latest", "--reports", "empty"], "empty: holds no run yet"),
         (["table", "shapes.txt"], "shapes.txt:1: is no text of a softbench run"),

@@ -142,7 +142,3 @@ def test_a_figure_that_is_not_finite_is_null(says):
         stored(Path("short"), run)
     cells = valid(says("compare", "old", "new", "--reports", "short", "--format", "json"))["cells"]
     assert [cell["high"] for cell in cells if cell["implementation"] == "mine"] == [None]
-
-
-def test_an_error_is_one_line_and_no_json(says):
-    assert "no run 'nope' in reports" in says("table", "nope", "--format", "json", status=2)
