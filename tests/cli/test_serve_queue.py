@@ -29,8 +29,8 @@ def add(queue):
         return queue.add(place, made)
 
 
-def ran(queue, monkeypatch, code, limit_s=20.0, **more):
-    """One job whose pytest is this program, and what became of it; more: what is done to it while it runs."""
+def ran(queue, monkeypatch, code, limit_s=20.0):
+    """One job whose pytest is this program, and what became of it."""
     monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"input()\n{code}"])
     job, it = add(queue), Runner(queue, limit_s, 1.0)
 
@@ -38,8 +38,6 @@ def ran(queue, monkeypatch, code, limit_s=20.0, **more):
         task = asyncio.create_task(it.run())
         while queue.jobs[job.id].state in jobs.OPEN:
             await asyncio.sleep(0.01)
-            if queue.jobs[job.id].state == jobs.RUNNING and "cancel" in more:
-                it.cancel(queue.jobs[job.id])
         for _ in range(50):
             if (queue.folder(job) / "output.txt").exists():
                 break
@@ -124,11 +122,6 @@ def test_who_keeps_the_pipe_open_is_not_waited_for(queue, monkeypatch):
     job = ran(queue, monkeypatch, code, limit_s=4.0)
     assert job.state == "done"
     os.kill(int((queue.folder(job) / "output.txt").read_text()), 9)
-
-
-def test_a_job_is_cancelled_while_it_runs(queue, monkeypatch):
-    job = ran(queue, monkeypatch, "import time; time.sleep(60)", cancel=True)
-    assert (job.state, job.exit_code) == ("cancelled", None)
 
 
 def test_what_cannot_be_started_fails(queue, monkeypatch):
