@@ -53,22 +53,22 @@ def contest(ratio, placements=8, status=Status.PASSED, case=CASE):
     return found
 
 
-@over(
-    "found, limit, verdict",
-    [
-        (contest(1.05), 1.02, BAD),
-        (contest(1.01), 1.02, GOOD),
-        (contest(0.9), 1.02, GOOD),
-        (contest(1.02), 1.02, OPEN),
-        (contest(1.5, placements=1), 1.02, OPEN),
-        (contest(1, status=Status.INCORRECT), 1.02, OPEN),
-        (contest(1, status=Status.INCORRECT), None, BAD),
-        (contest(1, status=Status.UNSUPPORTED), None, BAD),
-        (contest(3), None, GOOD),
-        (Contest("case", reason="not there"), None, OPEN),
-        (Contest("case", reason="not there"), 1.02, OPEN),
-    ],
-)
+VERDICTS = [
+    (contest(1.05), 1.02, BAD),
+    (contest(1.01), 1.02, GOOD),
+    (contest(0.9), 1.02, GOOD),
+    (contest(1.02), 1.02, OPEN),
+    (contest(1.5, placements=1), 1.02, OPEN),
+    (contest(1, status=Status.INCORRECT), 1.02, OPEN),
+    (contest(1, status=Status.INCORRECT), None, BAD),
+    (contest(1, status=Status.UNSUPPORTED), None, BAD),
+    (contest(3), None, GOOD),
+    (Contest("case", reason="not there"), None, OPEN),
+    (Contest("case", reason="not there"), 1.02, OPEN),
+]
+
+
+@over("found, limit, verdict", VERDICTS)
 def test_verdicts(found, limit, verdict):
     asked = Question(CASE.id, limit)
     assert asked.verdict(found) == verdict

@@ -1,16 +1,15 @@
 """A kernel whose time depends on its values is named, with its ratio; one whose time does not is not."""
 
-from support.builders import passport, roof_of, softmax_case, timed
+from support.builders import roof_of, run, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import CaseBoard, by_values
 from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text, shape_texts
-from softbench.model import Run
 from softbench.render import report, tables
 
 
-def board(slower, spread=1e-4):
+def measured(slower, spread=1e-4):
     """Two sizes with normal values and with single peaks; `lazy` takes `slower` as long with those in the first.
 
     spread  between its placements
@@ -25,7 +24,11 @@ def board(slower, spread=1e-4):
                 timed(case, "lazy", factor * 6000 * columns / 1024, spread=spread),
                 roof_of(case, 4900 * columns / 1024),
             ]
-    return leaderboard.build(Run(passport(), tuple(records)))
+    return run(records)
+
+
+def board(*given):
+    return leaderboard.build(measured(*given))
 
 
 @over("slower, ratio", [(1.25, "1.25"), (0.8, "0.80"), (1.01, ""), (1.0, "")])
@@ -35,11 +38,7 @@ def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
     assert found == ([said] if ratio else [])
     shown = " ".join(tables.board_tables(board(slower)).split())
     assert (said in shown) == bool(ratio)
-    assert (said in report.render(Run(passport(), tuple(r for c in board(slower).cases for r in records_of(c))))) == bool(ratio)
-
-
-def records_of(case):
-    return [cell.record for cell in case.participants]
+    assert (said in report.render(measured(slower))) == bool(ratio)
 
 
 def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_their_own():
@@ -60,4 +59,4 @@ def test_rows_say_what_differs():
 
 def test_times_whose_intervals_overlap_are_not_named():
     assert by_values.notes(board(1.05)) != []
-    assert by_values.notes(board(1.05, spread=0.1)) == []
+    assert by_values.notes(board(1.05, 0.1)) == []

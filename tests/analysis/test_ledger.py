@@ -32,26 +32,26 @@ OPEN, NEW = {"tier": "open"}, {"variant": replace(variant("mine"), source_hash="
 THERE = {"card": "GPU-b"}
 
 
-@over(
-    "first, second, expected",
-    [
-        (({}, {}), ({}, {}), "sealed sealed"),  # the same card
-        (({}, {}), ({}, THERE), "reproduced reproduced"),
-        (({"ns": 5_020}, {}), ({}, THERE), "reproduced reproduced"),  # 0.4 %
-        (({"ns": 5_100}, {}), ({}, THERE), "sealed sealed"),
-        (({"ns": 5_100, "spread": 0.02}, {}), ({"spread": 0.02}, THERE), "reproduced reproduced"),
-        (({"placements": 1}, {}), ({}, THERE), "sealed sealed"),  # an interval without a bound agrees with all
-        (({"spread": 0.2}, {}), ({}, THERE), "sealed sealed"),
-        (({}, {}), (NEW, THERE), "sealed sealed"),
-        (({}, {}), ({}, {"card": ""}), "sealed sealed"),
-        (({}, {}), ({}, {**THERE, "clock": "call"}), "sealed"),  # not ranked by its samples' clock
-        ((OPEN, {}), (OPEN, {}), "open open"),
-        ((OPEN, {}), (OPEN, THERE), "reproduced reproduced"),
-        (({"tier": ""}, {}), ({}, {}), "open sealed"),
-        (({}, {"sent": True}), ({}, {}), "claimed sealed"),
-        (({}, {"sent": True}), ({}, THERE), "reproduced reproduced"),
-    ],
-)
+BELIEFS = [
+    (({}, {}), ({}, {}), "sealed sealed"),  # the same card
+    (({}, {}), ({}, THERE), "reproduced reproduced"),
+    (({"ns": 5_020}, {}), ({}, THERE), "reproduced reproduced"),  # 0.4 %
+    (({"ns": 5_100}, {}), ({}, THERE), "sealed sealed"),
+    (({"ns": 5_100, "spread": 0.02}, {}), ({"spread": 0.02}, THERE), "reproduced reproduced"),
+    (({"placements": 1}, {}), ({}, THERE), "sealed sealed"),  # an interval without a bound agrees with all
+    (({"spread": 0.2}, {}), ({}, THERE), "sealed sealed"),
+    (({}, {}), (NEW, THERE), "sealed sealed"),
+    (({}, {}), ({}, {"card": ""}), "sealed sealed"),
+    (({}, {}), ({}, {**THERE, "clock": "call"}), "sealed"),  # not ranked by its samples' clock
+    ((OPEN, {}), (OPEN, {}), "open open"),
+    ((OPEN, {}), (OPEN, THERE), "reproduced reproduced"),
+    (({"tier": ""}, {}), ({}, {}), "open sealed"),
+    (({}, {"sent": True}), ({}, {}), "claimed sealed"),
+    (({}, {"sent": True}), ({}, THERE), "reproduced reproduced"),
+]
+
+
+@over("first, second, expected", BELIEFS)
 def test_belief(first, second, expected):
     runs = []
     for day, (cell, where) in enumerate((first, second), start=1):

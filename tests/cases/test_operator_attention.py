@@ -168,10 +168,6 @@ def test_ideal_work():
     assert get("softmax").bound == "memory"
 
 
-def test_the_id_names_the_keys():
-    assert case(layout="keys-4001", timed=True).id == "attention-float16-2x3x70x64-keys-4001"
-
-
 def test_the_roof_is_the_nearer_limit():
     long, short = case(shape=(4, 32, 4096, 64)), case(shape=(64, 32, 1, 128), layout="keys-4096")
     assert roofline.is_arithmetic(long)

@@ -17,6 +17,11 @@ def mine(case, width): ...
 """
 
 
+def first_commit(folder):
+    for words in (["init"], ["add", "-A"], ["commit", "-m", "first"]):
+        git(folder, *words)
+
+
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path / "cache"))
@@ -25,9 +30,7 @@ def kernels(tmp_path, monkeypatch):
     (folder / "mine.py").write_text(KERNEL)
     (folder / "deep" / "helper.py").write_text("OLD = 1\n")
     (folder / "out").symlink_to("/etc")
-    git(folder.parent, "init")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-m", "first")
+    first_commit(folder.parent)
     git(folder, "tag", "v1")
     (folder / "mine.py").write_text(KERNEL.replace("[1, 2]", "[2, 3]"))
     return folder
@@ -157,9 +160,7 @@ def test_a_repository_of_kernels_alone(tmp_path, monkeypatch):
     folder = tmp_path / "kernels"
     folder.mkdir()
     (folder / "mine.py").write_text(KERNEL)
-    git(folder, "init")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-m", "first")
+    first_commit(folder)
     assert revisions.find("git:HEAD", [folder])[0].implementation == "mine@HEAD"
     assert len(list((tmp_path / "cache-against").glob("*/*"))) == 1  # nothing else is left
 

@@ -136,11 +136,6 @@ for declared in operators.own():
 """
 
 
-def test_a_stream_has_its_case_s_dtype_or_its_own():
-    mask = Stream("mask", dtype="bool")
-    assert (mask.is_whole, mask.item_bytes(case("softmax")), Stream("x").item_bytes(case("softmax"))) == (True, 1, 2)
-
-
 @over(
     "group, words",
     [

@@ -33,6 +33,10 @@ def site(*arguments):
     return cli.main(["site", *map(str, arguments)])
 
 
+def built(*sources):
+    return site(*sources, "--output", "site")
+
+
 def files(folder):
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
@@ -67,12 +71,12 @@ def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(run
 
 
 def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
-    site(runs, "--output", "site")
+    built(runs)
     before = files(Path("site"))
-    site(".", "--output", "site")
+    built(".")
     assert files(Path("site")) == before
     stored(runs, made(3, cases=1, names=1))
-    site(runs, "--output", "site")
+    built(runs)
     after = files(Path("site"))
     assert before.keys() <= after.keys()
     changed = {path for path in before if after[path] != before[path]}
@@ -80,12 +84,12 @@ def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
     assert sum(path.startswith("cases/") for path in changed) == 1
     assert {path.partition("-")[2][:1] for path in changed if path.startswith("runs/")} == {"4"}
     (runs / "run-3.jsonl").unlink()
-    site(".", "--output", "site")
+    built(".")
     assert contents("site") == {path: data for path, (data, _) in before.items()}
 
 
 def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
-    site(runs, "--output", "site")
+    built(runs)
     index = outline.outline(Path("site/index.html").read_text())
     (row, *_) = next(t for t in index.all("table") if "Who leads" in t.attributes["aria-label"]).rows()
     assert row == [
@@ -108,13 +112,13 @@ def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
 
 
 def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monkeypatch):
-    site(runs, "--output", "site")
+    built(runs)
     before = contents("site")
     (damaged, *_) = Path("site/.softbench").glob("*-1.json")
     damaged.write_bytes(b"{}")
     read = []
     monkeypatch.setattr(reading, "_condensed", lambda source, real=reading._condensed: read.append(source) or real(source))
-    site(runs, "--output", "site")
+    built(runs)
     assert len(read) == 1
     assert contents("site") == before
 
@@ -122,7 +126,7 @@ def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monk
 def test_what_holds_no_run_is_left_out_by_name(runs, capsys):
     (runs / "bad.jsonl").write_text("{}")
     stored(runs / "again", run(made(1).records[:2], run_id="run-1"))
-    assert site(runs, "--output", "site") == 0
+    assert built(runs) == 0
     assert "3 runs, 2 left out" in capsys.readouterr().out
     text = outline.outline(Path("site/index.html").read_text()).text
     assert "runs/bad.jsonl" in text
@@ -143,10 +147,10 @@ def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs, tmp_path):
     sent = run([roof_of(CASES[0], 4_000)], run_id="theirs", device={**GPU, "uuid": "GPU-c"})
     stored(tmp_path / "mine", sent)
     assert cli.main(["submit", "theirs", "--reports", "mine", "--to", "sent"]) == 0
-    site(runs, "sent", "--output", "site")
+    built(runs, "sent")
     assert list(Path("site/runs").glob("theirs-*"))
     (tmp_path / "sent" / "theirs" / "manifest.json").write_text("{}")
-    site(runs, "sent", "--output", "site")
+    built(runs, "sent")
     assert not list(Path("site/runs").glob("theirs-*"))
 
 

@@ -17,23 +17,23 @@ def device(**changes):
     return passport(run_id="r2", device={**GPU, **changes})
 
 
-@over(
-    "other, terms, words",
-    [
-        (passport(run_id="r2"), Terms.ONE_BOARD, ""),
-        (passport(run_id="r2", seed=7, profiles=("quick",), settings={"budget_s": 1.0}), Terms.ONE_BOARD, ""),
-        (passport(run_id="r2", packages=TORCH | {"pytest": "9", "flash-attn": "2.8"}), Terms.ONE_BOARD, ""),
-        (device(driver="580.2"), Terms.ONE_BOARD, ""),
-        (device(driver="590.1"), Terms.SIDE_BY_SIDE, "driver 580.1 and 590.1"),
-        (device(name="NVIDIA H100"), Terms.SIDE_BY_SIDE, "name NVIDIA H200 and NVIDIA H100"),
-        (device(sms=66), Terms.SIDE_BY_SIDE, "sms 132 and 66"),
-        (device(memory_clock_khz=1), Terms.SIDE_BY_SIDE, "memory_clock_khz unknown and 1"),
-        (passport(run_id="r2", packages={"torch": "2.12.0"}), Terms.SIDE_BY_SIDE, "torch 2.11.0 and 2.12.0"),
-        (passport(run_id="r2", packages=TORCH | {"triton": "3"}), Terms.SIDE_BY_SIDE, "triton missing and 3"),
-        (passport("wall", run_id="r2"), Terms.REFUSED, "r1 is ranked by the clock 'graph', r2 by 'wall'"),
-        (passport("wall", run_id="r2", device=GPU), Terms.REFUSED, "one table never holds times of two clocks"),
-    ],
-)
+PAIRS = [
+    (passport(run_id="r2"), Terms.ONE_BOARD, ""),
+    (passport(run_id="r2", seed=7, profiles=("quick",), settings={"budget_s": 1.0}), Terms.ONE_BOARD, ""),
+    (passport(run_id="r2", packages=TORCH | {"pytest": "9", "flash-attn": "2.8"}), Terms.ONE_BOARD, ""),
+    (device(driver="580.2"), Terms.ONE_BOARD, ""),
+    (device(driver="590.1"), Terms.SIDE_BY_SIDE, "driver 580.1 and 590.1"),
+    (device(name="NVIDIA H100"), Terms.SIDE_BY_SIDE, "name NVIDIA H200 and NVIDIA H100"),
+    (device(sms=66), Terms.SIDE_BY_SIDE, "sms 132 and 66"),
+    (device(memory_clock_khz=1), Terms.SIDE_BY_SIDE, "memory_clock_khz unknown and 1"),
+    (passport(run_id="r2", packages={"torch": "2.12.0"}), Terms.SIDE_BY_SIDE, "torch 2.11.0 and 2.12.0"),
+    (passport(run_id="r2", packages=TORCH | {"triton": "3"}), Terms.SIDE_BY_SIDE, "triton missing and 3"),
+    (passport("wall", run_id="r2"), Terms.REFUSED, "r1 is ranked by the clock 'graph', r2 by 'wall'"),
+    (passport("wall", run_id="r2", device=GPU), Terms.REFUSED, "one table never holds times of two clocks"),
+]
+
+
+@over("other, terms, words", PAIRS)
 def test_two_runs(other, terms, words):
     for answer in (comparable.runs(passport(), other), comparable.runs(other, passport())):
         assert answer.terms is terms

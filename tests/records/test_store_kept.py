@@ -27,7 +27,7 @@ def compressed(folder, suffix, data, name="run-1"):
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_run_that_is_kept_may_be_compressed(tmp_path, suffix):
+def test_a_run_that_is_kept_may_be_compressed_and_is_then_not_added_to(tmp_path, suffix):
     plain = written(tmp_path, RECORD)
     kept = compressed(tmp_path, suffix, COMPRESS[suffix](plain.read_bytes()), plain.stem)
     assert store.read(kept) == store.read(plain)
@@ -37,11 +37,6 @@ def test_a_run_that_is_kept_may_be_compressed(tmp_path, suffix):
     assert store.run_name(kept) == store.run_name(plain) == plain.stem
     with pytest.raises(StoreError, match=rf"in {tmp_path}; the newest there: {plain.stem}$"):
         store.find(tmp_path, "none")
-
-
-@pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_compressed_run_is_not_added_to(tmp_path, suffix):
-    kept = compressed(tmp_path, suffix, COMPRESS[suffix](written(tmp_path, RECORD).read_bytes()))
     before = kept.read_bytes()
     with pytest.raises(StoreError, match="unpack it to go on"):
         store.mend(kept)

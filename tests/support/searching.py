@@ -24,16 +24,8 @@ from softbench.measure.check import judging
 from softbench.measure.worker.loading import load
 from softbench.texts import repeat_command
 
-SHARES = {
-    "softmax": 60,
-    "softmax_backward": 12,
-    "rmsnorm": 6,
-    "layernorm": 6,
-    "add_rmsnorm": 4,
-    "add_layernorm": 4,
-    "attention": 4,
-    "attention_causal": 4,
-}
+SHARES = {"softmax": 60, "softmax_backward": 12, "rmsnorm": 6, "layernorm": 6}
+SHARES |= dict.fromkeys(("add_rmsnorm", "add_layernorm", "attention", "attention_causal"), 4)
 """Of a hundred questions."""
 SEEDS = 80
 """A question's: enough that building the launches, some seconds, takes less time than they do."""
@@ -135,8 +127,7 @@ def ask(question):
         counts = {}
         for variant, launch in launches.items():
             try:
-                returned = launch(*inputs)
-                outputs = returned if isinstance(returned, tuple) else (returned,)
+                outputs = _outputs(launch, inputs)
                 if fault := judging.structure(case, inputs, outputs):
                     raise ValueError(fault)
                 count = judging.count_wrong(case, expected, outputs)
@@ -169,12 +160,16 @@ def _launches(case, question, found):
     return launches
 
 
+def _outputs(launch, inputs):
+    returned = launch(*inputs)
+    return returned if isinstance(returned, tuple) else (returned,)
+
+
 def _reason(case, launch, inputs, before, changed):
     """What is wrong, from a launch of its own."""
     if any(changed):
         return "the input was overwritten"
-    returned = launch(*inputs)
-    outputs = returned if isinstance(returned, tuple) else (returned,)
+    outputs = _outputs(launch, inputs)
     fault = judging.judge(case, inputs, outputs, [slice(0, case.rows)], str(inputs[0].device))
     return fault.reason if fault else "wrong once, and right when it was launched again"
 
