@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import whole_operators
+from support.checked import LAYOUTS
 from support.grids import over
 
 from softbench.cases import matrix, operator_files, operators
@@ -173,7 +174,6 @@ def test_drawn_cases_draw_parameters_and_have_columns_for_them(loaded):
         operators.check_own(Case("softmax", (4, 4), "float32", "float32", params=(("k", 2),)))
 
 
-LAYOUTS = ("contiguous", "offset1", "padded8", "strided2", "transposed", "broadcast")
 SHAPES = ((3, 5, 8), (0, 4))
 
 
