@@ -14,6 +14,7 @@ from tensors import randn  # noqa: E402
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu"), pytest.mark.filterwarnings("error::UserWarning")]
 
 EPS = {rms_norm: 1e-6, layer_norm: 1e-5}
+of_both = pytest.mark.parametrize("function", EPS)
 DTYPES = torch.float16, torch.bfloat16, torch.float32
 # Columns: rows of a warp, odd ones, one CTA, a cluster, the largest one, one without a ring.
 COLUMNS = (1, 7, 64, 1000, 1001, 4095, 8192, 16384, 50257, 262144)
@@ -61,7 +62,7 @@ def check(function, inputs):
         assert error.max() <= most, (tuple(leaf.shape), leaf.dtype, error.max() / most)
 
 
-@pytest.mark.parametrize("function", [rms_norm, layer_norm])
+@of_both
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_any_length(function, columns):
     rows = max(3, min(700, 2_000_000 // columns))
@@ -71,7 +72,7 @@ def test_any_length(function, columns):
 
 
 @pytest.mark.parametrize("part", range(6))
-@pytest.mark.parametrize("function", [rms_norm, layer_norm])
+@of_both
 def test_dtypes_heads_and_absent_ones_that_are_drawn(function, part):
     draw = random.Random(f"{function.__name__} {part}")
     for _ in range(10):
@@ -86,7 +87,7 @@ def test_dtypes_heads_and_absent_ones_that_are_drawn(function, part):
             raise AssertionError(f"{shape} {dtypes} heads={heads}") from error
 
 
-@pytest.mark.parametrize("function", [rms_norm, layer_norm])
+@of_both
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_views(function, dtype):
     _, weight, bias, _ = leaves((512,), dtype, torch.float32, dtype)

@@ -22,11 +22,8 @@ CASE = Case("softmax", (4096, 4096), "float16", "float16")
 
 
 @pytest.fixture(scope="module")
-def records():
-    card = device.gpu()
-    if card is None:
-        pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
-    return examples.outcomes(card)
+def records(some_gpu):
+    return examples.outcomes(device.gpu())
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.is_of_cpu], ids=lambda e: e.name)
