@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.builders import GPU, ended, samples, softmax_case, timed, variant
-from support.compared import CASE, contest, new, old
+from support.compared import CASE, HARD, contest, new, old
 from support.grids import over
 
 from softbench.analysis import compare
@@ -19,7 +19,6 @@ from softbench.render.report.drawing.forest import forest_plot
 from softbench.texts import InputError
 
 WIDE = softmax_case(4096, 2048)
-HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 
 
 def of(found, name="mine"):
@@ -33,6 +32,10 @@ def compared(before, after, **changes):
 
 def mine(ns, **changes):
     return timed(CASE, "mine", ns, **changes)
+
+
+def failed(status):
+    return ended(CASE, "mine", status)
 
 
 @over(
@@ -111,14 +114,14 @@ CALL = {"samples": (samples(9_000, clock="call"),)}
 @over(
     "before, after, moved",
     [
-        (mine(5_000), ended(CASE, "mine", Status.INCORRECT), "fell"),
-        (mine(5_000), ended(CASE, "mine", Status.UNSUPPORTED), "fell"),
+        (mine(5_000), failed(Status.INCORRECT), "fell"),
+        (mine(5_000), failed(Status.UNSUPPORTED), "fell"),
         (mine(5_000), mine(0, **CALL), "fell"),
-        (mine(5_000), ended(CASE, "mine", Status.COMPILED), "fell"),
-        (ended(CASE, "mine", Status.CHECKED), ended(CASE, "mine", Status.CRASHED), "fell"),
-        (ended(CASE, "mine", Status.CRASHED), mine(5_000), "rose"),
-        (ended(CASE, "mine", Status.TIMEOUT), ended(CASE, "mine", Status.COMPILED), "rose"),
-        (ended(CASE, "mine", Status.CRASHED), ended(CASE, "mine", Status.INCORRECT), "changed"),
+        (mine(5_000), failed(Status.COMPILED), "fell"),
+        (failed(Status.CHECKED), failed(Status.CRASHED), "fell"),
+        (failed(Status.CRASHED), mine(5_000), "rose"),
+        (failed(Status.TIMEOUT), failed(Status.COMPILED), "rose"),
+        (failed(Status.CRASHED), failed(Status.INCORRECT), "changed"),
         (ended(CASE, "mine"), ended(CASE, "mine"), ""),
         (mine(5_000), mine(9_000), ""),
     ],

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 from support import outline
-from support.builders import GPU, ended, roof_of, run, samples, softmax_case, timed, variant, written
+from support.builders import GPU, ended, roof_of, run, samples, timed, variant, written
+from support.compared import CASE, HARD, OTHER
 from support.grids import over
 
 from softbench.analysis import history
 from softbench.analysis.history import summary
 from softbench.model import Status
 from softbench.render.report.figures.history import figures
-
-CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
-HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 
 
 def day(number, *records, **changes):

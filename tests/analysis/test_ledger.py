@@ -4,15 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.builders import GPU, ended, roof_of, run, softmax_case, timed, variant
+from support.builders import GPU, ended, roof_of, run, timed, variant
+from support.compared import CASE
 from support.grids import over
 
 from softbench.analysis import ledger
 from softbench.analysis.ledger import Kept, documents
 from softbench.analysis.ledger.machines import fixed, machines
 from softbench.model import Status
-
-CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 
 
 def kept(day, *cells, card="GPU-a", sent=False, **changes):

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import GPU, ended, roof_of, run, softmax_case, stored, timed, variant
+from support.builders import GPU, ended, roof_of, run, stored, timed, variant
+from support.compared import CASE, HARD, OTHER
 from support.grids import over
 
 from softbench import cli
@@ -17,8 +18,6 @@ from softbench.records import store
 from softbench.records.comparable.sections import Incomparable, arrange, one_machine
 from softbench.render import report, tables
 
-CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
-HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 H200 = {key: GPU[key] for key in ("name", "sms", "driver")}
 """Without a bandwidth: the times below are round, and some of them such as no memory allows."""
 H100 = {**H200, "name": "NVIDIA H100"}

@@ -29,6 +29,14 @@ def case(operator="attention", shape=(2, 3, 70, 64), dtype="float16", layout="co
     return Case(operator, shape, dtype, dtype, layout, distribution, timed)
 
 
+def drawn(asked, seed=1):
+    return get(asked.operator).make_inputs(asked, "cpu", seed)
+
+
+def expected(asked, inputs, rows):
+    return get(asked.operator).expected(asked, inputs, rows, "cpu")
+
+
 def right(asked, weights=lambda p: p, logits=lambda s: s):
     def launch(q, k, v):
         s = logits(q.float() @ k.float().transpose(-1, -2) / math.sqrt(asked.columns))
@@ -50,9 +58,9 @@ def fault(asked, **changes):
 @over("operator", BOTH)
 def test_expected_agrees_with_sums_key_by_key(operator):
     asked = case(operator, (2, 2, 5, 64), layout="keys-7")
-    inputs = get(operator).make_inputs(asked, "cpu", 3)
+    inputs = drawn(asked, 3)
     wanted = torch.tensor([19, 0, 7, 12, 1])
-    (found,) = get(operator).expected(asked, inputs, wanted, "cpu")
+    (found,) = expected(asked, inputs, wanted)
     for place, row in enumerate(wanted.tolist()):
         b, h, i = row // 10, row // 5 % 2, row % 5
         q, k, v = (x[b, h].double().tolist() for x in inputs)
@@ -61,16 +69,16 @@ def test_expected_agrees_with_sums_key_by_key(operator):
         powers = [math.exp(s) for s in logits]
         right = [math.fsum(p * v[j][d] for j, p in enumerate(powers)) / math.fsum(powers) for d in range(64)]
         assert found.values[place].tolist() == pytest.approx(right, rel=1e-12, abs=1e-15)
-    (same,) = get(operator).expected(asked, inputs, slice(0, 20), "cpu")
+    (same,) = expected(asked, inputs, slice(0, 20))
     torch.testing.assert_close(same.values[wanted], found.values, rtol=1e-12, atol=1e-15)
 
 
 def test_slabs_of_few_logits_change_nothing(monkeypatch):
     asked = case(shape=(1, 2, 9, 64))
-    inputs = get("attention").make_inputs(asked, "cpu", 3)
-    (whole,) = get("attention").expected(asked, inputs, slice(0, 18), "cpu")
+    inputs = drawn(asked, 3)
+    (whole,) = expected(asked, inputs, slice(0, 18))
     monkeypatch.setattr("softbench.cases.operators.attention.LOGITS", 20)
-    (parts,) = get("attention").expected(asked, inputs, slice(0, 18), "cpu")
+    (parts,) = expected(asked, inputs, slice(0, 18))
     torch.testing.assert_close(parts.values, whole.values, rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(parts.slack, whole.slack, rtol=1e-12, atol=0)
 
@@ -122,8 +130,8 @@ def test_mistakes_are_found(words, changes):
 
 def test_causal_rows_without_keys_are_zero_and_nothing_else_is():
     asked = case("attention_causal", (1, 2, 130, 64), layout="keys-100")
-    inputs = get("attention_causal").make_inputs(asked, "cpu", 1)
-    (found,) = get("attention_causal").expected(asked, inputs, slice(0, 260), "cpu")
+    inputs = drawn(asked)
+    (found,) = expected(asked, inputs, slice(0, 260))
     zero = (found.values == 0).all(1) & (found.allowed == 0).all(1)
     assert zero.view(2, 130).sum(1).tolist() == [30, 30]
     assert bool(zero.view(2, 130)[:, :30].all())
@@ -139,7 +147,7 @@ def test_causal_rows_without_keys_are_zero_and_nothing_else_is():
 
 def test_the_distribution_is_that_of_the_logits_along_the_keys():
     asked = case("attention", (1, 2, 4, 64), layout="keys-515", distribution="growing")
-    q, k, _ = get("attention").make_inputs(asked, "cpu", 1)
+    q, k, _ = drawn(asked)
     logits = q.double() @ k.double().transpose(-1, -2) / 8
     assert logits.mean(2).diff().mean() == pytest.approx(60 / 514, rel=0.05)
     tiles = logits[..., :512].view(1, 2, 4, 8, 64).amax(-1)
@@ -148,8 +156,8 @@ def test_the_distribution_is_that_of_the_logits_along_the_keys():
 
 def test_refill_draws_what_make_inputs_draws():
     asked = case(distribution="peaked", layout="offset-1+keys-17")
-    first = get("attention").make_inputs(asked, "cpu", 1)
-    second = get("attention").make_inputs(asked, "cpu", 2)
+    first = drawn(asked)
+    second = drawn(asked, 2)
     assert not any(map(torch.equal, first, second))
     get("attention").refill(asked, second, 1)
     assert all(map(torch.equal, first, second))
@@ -182,7 +190,7 @@ def test_the_roof_is_the_nearer_limit():
 
 def test_the_roofs_copies_move_the_ideal_bytes_and_are_compared():
     asked = case(shape=(2, 3, 5, 64), layout="keys-9")
-    inputs = get("attention").make_inputs(asked, "cpu", 1)
+    inputs = drawn(asked)
     copies = load(PACKAGE / "measure" / "roof" / "host.py", "host_roofline")(asked)(*inputs)
     moved = 2 * sum(y.numel() * y.element_size() for y in copies)
     assert moved == get("attention").ideal_bytes(asked)

@@ -13,7 +13,7 @@ from support.documents import rows
 from support.grids import over
 from support.paths import ROOT
 from support.schemas import valid
-from support.served import DOES, TOKEN, Server, serving, submission
+from support.served import DOES, TOKEN, Server, submission
 
 from softbench.cli.serve import app
 from softbench.cli.serve.submission import Fields
@@ -27,7 +27,8 @@ CELL = {"right": "PASSED", "wrong": "INCORRECT", "crashes": "CRASHED", "hangs": 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    yield from serving(tmp_path_factory.mktemp("serve"), "--most-waiting", "5", "--timeout", "20")
+    with Server(tmp_path_factory.mktemp("serve"), "--most-waiting", "5", "--timeout", "20") as server:
+        yield server
 
 
 def test_a_job_from_its_submission_to_its_result(server):

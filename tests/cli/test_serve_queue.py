@@ -29,6 +29,11 @@ def add(queue):
         return queue.add(place, made)
 
 
+async def ended(queue, job):
+    while queue.jobs[job.id].state in jobs.OPEN:
+        await asyncio.sleep(0.01)
+
+
 def ran(queue, monkeypatch, code, limit_s=20.0):
     """One job whose pytest is this program, and what became of it."""
     monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"input()\n{code}"])
@@ -36,8 +41,7 @@ def ran(queue, monkeypatch, code, limit_s=20.0):
 
     async def run():
         task = asyncio.create_task(it.run())
-        while queue.jobs[job.id].state in jobs.OPEN:
-            await asyncio.sleep(0.01)
+        await ended(queue, job)
         for _ in range(50):
             if (queue.folder(job) / "output.txt").exists():
                 break
@@ -95,8 +99,7 @@ def test_a_process_that_ended_before_its_job_came_is_replaced(queue, monkeypatch
             await asyncio.sleep(0.01)
         job = add(queue)
         it.wake()
-        while queue.jobs[job.id].state in jobs.OPEN:
-            await asyncio.sleep(0.01)
+        await ended(queue, job)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return queue.jobs[job.id]

@@ -169,8 +169,8 @@ def test_a_full_disk_leaves_the_old_site_whole(runs, tmp_path):
 
 
 def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path):
-    site(*KEPT, "--output", tmp_path / "site")
     """Those that are decided come first."""
+    site(*KEPT, "--output", tmp_path / "site")
     for name, (word, statement), source in (
         ("H200", ("holds", "The stable form is slower at every size."), "The price of the maximum"),
         ("H100", ("refuted", "1.2 to 2.7 times as fast as torch.compile."), "HTile's softmax"),

@@ -16,8 +16,7 @@ CASES = [make.softmax_case(rows, 1024) for rows in range(4096, 4116)]
 def run(ns=50_000, roof=40_000, **changed):
     records = []
     for number, case in enumerate(CASES):
-        records.append(make.roof_of(case, roof, spread=0))
-        records.append(make.timed(case, "a", changed.get(f"c{number}", ns), spread=0))
+        records += [make.roof_of(case, roof, spread=0), make.timed(case, "a", changed.get(f"c{number}", ns), spread=0)]
     return make.run(records)
 
 

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-from support.builders import GPU, ended, passport, softmax_case, timed, variant
+from support.builders import GPU, ended, passport, timed, variant
+from support.compared import CASE, HARD, OTHER
 from support.grids import over
 
 from softbench.records import comparable
 from softbench.records.comparable import Terms
 
-CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
-HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 TORCH = {"torch": "2.11.0"}
 
 

@@ -17,6 +17,7 @@ from softbench import cli
 from softbench.records import store
 
 RUN = ("--softbench-profile=both", "-k", "own_")
+RESUME = (*RUN, "--softbench-resume=latest")
 DEED = """
 import os
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_full_disk(whole, tmp_path, kind):
         assert not list(disk.folder.glob("*.html"))
         disk.clear()
         before = the_run(disk.folder).read_bytes()
-        done = bench(folder, *RUN, "--softbench-resume=latest", *reports(disk), code=1)
+        done = bench(folder, *RESUME, *reports(disk), code=1)
         assert the_run(disk.folder).read_bytes().startswith(before)
         assert cells(disk.folder) == cells(whole)
 
@@ -136,7 +137,7 @@ def test_a_run_that_another_command_adds_to_is_not_resumed(copied):
     folder, path = copied
     other = store.Writer(path)
     other.lock()
-    done = bench(folder, *RUN, "--softbench-resume=latest")
+    done = bench(folder, *RESUME)
     other.unlock()
     assert done.returncode == 4, done.stdout
     said(done, r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends")
@@ -149,7 +150,7 @@ def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
     assert len(by_case(folder / "moved")) == 1
     (folder / "reports").unlink()
     (folder / "moved").rename(folder / "reports")
-    assert bench(folder, *RUN, "--softbench-resume=latest", SOFTBENCH_CONFINE="off").returncode == 1
+    assert bench(folder, *RESUME, SOFTBENCH_CONFINE="off").returncode == 1
     assert cells(folder / "reports") == expected(whole)
 
 
@@ -165,7 +166,7 @@ def test_a_damaged_file_is_completed(whole, copied):
     rows[2 + each] = bytes(4096) + b"\n"
     rows[2 + 2 * each] = rows[2 + 2 * each].replace(b'"operator"', b'"operators"')
     path.write_bytes(b"".join(rows[:-1]) + rows[-1][:60])
-    done = bench(folder, *RUN, "--softbench-resume=latest", code=1)
+    done = bench(folder, *RESUME, code=1)
     assert f"softbench: {path}:3: is not JSON: set aside in {path.name}.damaged" in done.stdout
     said(done, rf"{path.name}:{3 + 2 * each}: is no record of schema 1 \(Case has no field 'operators'\): set aside")
     assert cells(path.parent) == cells(whole)
@@ -177,7 +178,7 @@ def test_a_damaged_file_is_completed(whole, copied):
 def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
     folder, path = copied
     path.write_bytes(content)
-    done = bench(folder, *RUN, "--softbench-resume=latest", code=4)
+    done = bench(folder, *RESUME, code=4)
     said(done, rf"ERROR: softbench: .*{path.name}:?1?: .*")
     assert path.read_bytes() == content
 

@@ -17,6 +17,7 @@ from softbench.records import store
 from softbench.records.store import StoreError, lines
 
 CASE = softmax_case(16, 256)
+A, B = timed(CASE, "a", 10), timed(CASE, "b", 20)
 FULL_CASE = Case("softmax", (2, 3, 5), "float16", "float32", "offset-1+padded-3", "prefix_inf_1", timed=False)
 FULL = Record(
     case=FULL_CASE,
@@ -60,7 +61,7 @@ def test_the_passport_comes_back(tmp_path):
 
 
 def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path):
-    path = written(tmp_path, timed(CASE, "a", 10), timed(CASE, "b", 20), ended(CASE, "a", Status.TIMEOUT, "late"))
+    path = written(tmp_path, A, B, ended(CASE, "a", Status.TIMEOUT, "late"))
     assert [(r.variant.id, r.status.value) for r in store.read(path).records] == [("b", "PASSED"), ("a", "TIMEOUT")]
     store.Writer(path).append([timed(CASE, "copy[a]", 10, "roof"), timed(CASE, "copy[b]", 11, "roof")])
     assert [r.variant.id for r in store.read(path).records if r.role == "roof"] == ["copy[b]"]
@@ -81,7 +82,7 @@ def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path):
     ids=["cut", "list", "schema", "long-schema", "no-case", "unknown-key", "deep", "long-number"],
 )
 def test_a_bad_line_is_named(tmp_path, line, words):
-    path = written(tmp_path, timed(CASE, "a", 10), timed(CASE, "b", 20))
+    path = written(tmp_path, A, B)
     rows = path.read_text().splitlines()
     path.write_text("\n".join([rows[0], "", line, rows[1]]) + "\n")
     with pytest.raises(StoreError) as caught:
@@ -131,7 +132,7 @@ WRONG = [
 
 @over("at, value", WRONG)
 def test_values_of_the_wrong_kind_are_refused(tmp_path, at, value):
-    header, row = lines.passport_line(passport()), lines.cell_line(timed(CASE, "a", 10))
+    header, row = lines.passport_line(passport()), lines.cell_line(A)
     data = target = json.loads(row)
     *keys, last = (int(key) if key.isdigit() else key for key in at.split())
     for key in keys:
@@ -164,7 +165,7 @@ def test_what_is_no_run_is_refused(tmp_path, content, words):
 
 
 def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_nothing(tmp_path, monkeypatch):
-    path = written(tmp_path, timed(CASE, "a", 10))
+    path = written(tmp_path, A)
     before = path.read_bytes()
 
     def full(descriptor):
@@ -172,7 +173,7 @@ def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_noth
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match=r"No space left on device\); records so far are kept, and --softbench-resume"):
-        store.Writer(path).append([timed(CASE, "b", 20)])
+        store.Writer(path).append([B])
     with pytest.raises(StoreError, match="choose another --softbench-reports"):
         store.Writer.create(tmp_path, passport(run_id="new"))
     with pytest.raises(StoreError, match="File exists"):
@@ -182,7 +183,7 @@ def test_a_case_that_does_not_reach_the_disk_leaves_nothing_and_writes_over_noth
 
 
 def test_what_is_no_file_is_no_run(tmp_path):
-    path = written(tmp_path, timed(CASE, "a", 10))
+    path = written(tmp_path, A)
     (tmp_path / "folder.jsonl").mkdir()
     (tmp_path / "nowhere.jsonl").symlink_to(tmp_path / "gone")
     assert store.find(tmp_path, "latest") == path
@@ -197,14 +198,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     writer = store.Writer.create(tmp_path / "new" / "reports", passport())
     writer.path.unlink()
     with pytest.raises(StoreError, match="records so far are kept"):
-        writer.append([timed(CASE, "a", 10)])
+        writer.append([A])
 
 
 def test_a_case_reaches_the_disk_in_one_piece(tmp_path, monkeypatch):
     writer = store.Writer.create(tmp_path, passport())
     synced = []
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(len(writer.path.read_text().splitlines())))
-    writer.append([timed(CASE, "a", 10), timed(CASE, "b", 20)])
+    writer.append([A, B])
     assert synced == [3]
 
 
@@ -223,7 +224,7 @@ def test_runs_are_found_by_path_id_and_age(tmp_path):
 
 def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path):
     roof = roof_of(CASE, 5)
-    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(CASE, "b"), roof))
+    run = store.read(written(tmp_path, A, ended(CASE, "b"), roof))
     a, b = variant("a"), variant("b")
     assert store.finished(run, CASE, [a, b])
     assert not store.finished(run, CASE, [a, b, variant("c")])
@@ -236,7 +237,7 @@ def test_a_case_is_finished_with_every_variant_from_the_same_source(tmp_path):
 def test_a_timed_case_without_its_roof_is_not_finished(tmp_path):
     """It is written last: without it the write of the case was cut off. A case that is not timed has none."""
     checked = replace(CASE, timed=False)
-    run = store.read(written(tmp_path, timed(CASE, "a", 10), ended(checked, "a")))
+    run = store.read(written(tmp_path, A, ended(checked, "a")))
     assert [store.finished(run, case, [variant("a")]) for case in (CASE, checked)] == [False, True]
 
 

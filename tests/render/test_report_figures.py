@@ -29,9 +29,7 @@ def named(view):
 def three(*extra):
     records = []
     for case in (CASE, WIDE):
-        records.append(roof_of(case, 40_000))
-        records.append(timed(case, "torch_eager", 90_000, role="reference"))
-        records.append(timed(case, "ours", 48_500))
+        records += [roof_of(case, 40_000), timed(case, "torch_eager", 90_000, role="reference"), timed(case, "ours", 48_500)]
     return make.run([*records, *extra])
 
 

@@ -2,7 +2,8 @@
 
 from support.builders import roof_of, run, softmax_case
 
-CASE = softmax_case(4096, 1024)
+CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
+HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 
 
 def contest(case, *records, roof=4_000, **changes):

@@ -137,9 +137,3 @@ class Server:
                 return found
             time.sleep(0.05)
         raise AssertionError(found)
-
-
-def serving(folder, *options):
-    """For a fixture."""
-    with Server(folder, *options) as server:
-        yield server
