@@ -243,21 +243,21 @@ def test_what_would_make_a_refuted_claim_hold_is_named(held):
     assert "by the clock wall" not in text
 
 
-@over(
-    "old, new, words",
-    [
-        ("measure: ratio", "measure: speed", "x.yaml:10: claims[0].measure: 'speed' is not accepted; choose from"),
-        ("    than: b\n", "", "x.yaml:9: claims[0].measure: than goes with 'ratio', and only with it"),
-        ("    least: 2\n", "", "measure: needs least, most or both"),
-        ("least: 2", "least: -2", "claims[0].least: expected a number above 0"),
-        ("least: 2", "clock: sundial", "'sundial' is not accepted"),
-        ("statement", "statment", "unknown key 'statment'"),
-        ("gpu: g\n", "", "the key 'gpu' is missing"),
-        ("    where: softmax-*\n", "", "claims[0]: the key 'where' is missing"),
-        ("who: a", "who: &a a", "anchors and aliases are not accepted"),
-        ("softmax-*\n", "softmax-*\n    streams: 3\n", "streams goes with 'traffic', and only with it"),
-    ],
-)
+MISTAKES = [
+    ("measure: ratio", "measure: speed", "x.yaml:10: claims[0].measure: 'speed' is not accepted; choose from"),
+    ("    than: b\n", "", "x.yaml:9: claims[0].measure: than goes with 'ratio', and only with it"),
+    ("    least: 2\n", "", "measure: needs least, most or both"),
+    ("least: 2", "least: -2", "claims[0].least: expected a number above 0"),
+    ("least: 2", "clock: sundial", "'sundial' is not accepted"),
+    ("statement", "statment", "unknown key 'statment'"),
+    ("gpu: g\n", "", "the key 'gpu' is missing"),
+    ("    where: softmax-*\n", "", "claims[0]: the key 'where' is missing"),
+    ("who: a", "who: &a a", "anchors and aliases are not accepted"),
+    ("softmax-*\n", "softmax-*\n    streams: 3\n", "streams goes with 'traffic', and only with it"),
+]
+
+
+@over("old, new, words", MISTAKES)
 def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path, old, new, words):
     (tmp_path / "x.yaml").write_text(CLAIM.replace(old, new))
     with pytest.raises(InputError) as caught:

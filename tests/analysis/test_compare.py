@@ -111,21 +111,21 @@ def test_another_roof_kernel_widens_the_interval_and_without_one_nothing_can_be_
 CALL = {"samples": (samples(9_000, clock="call"),)}
 
 
-@over(
-    "before, after, moved",
-    [
-        (mine(5_000), failed(Status.INCORRECT), "fell"),
-        (mine(5_000), failed(Status.UNSUPPORTED), "fell"),
-        (mine(5_000), mine(0, **CALL), "fell"),
-        (mine(5_000), failed(Status.COMPILED), "fell"),
-        (failed(Status.CHECKED), failed(Status.CRASHED), "fell"),
-        (failed(Status.CRASHED), mine(5_000), "rose"),
-        (failed(Status.TIMEOUT), failed(Status.COMPILED), "rose"),
-        (failed(Status.CRASHED), failed(Status.INCORRECT), "changed"),
-        (ended(CASE, "mine"), ended(CASE, "mine"), ""),
-        (mine(5_000), mine(9_000), ""),
-    ],
-)
+MOVES = [
+    (mine(5_000), failed(Status.INCORRECT), "fell"),
+    (mine(5_000), failed(Status.UNSUPPORTED), "fell"),
+    (mine(5_000), mine(0, **CALL), "fell"),
+    (mine(5_000), failed(Status.COMPILED), "fell"),
+    (failed(Status.CHECKED), failed(Status.CRASHED), "fell"),
+    (failed(Status.CRASHED), mine(5_000), "rose"),
+    (failed(Status.TIMEOUT), failed(Status.COMPILED), "rose"),
+    (failed(Status.CRASHED), failed(Status.INCORRECT), "changed"),
+    (ended(CASE, "mine"), ended(CASE, "mine"), ""),
+    (mine(5_000), mine(9_000), ""),
+]
+
+
+@over("before, after, moved", MOVES)
 def test_what_became_of_a_status(before, after, moved):
     found = compared(before, after)
     assert of(found).moved == moved

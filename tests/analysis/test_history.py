@@ -41,20 +41,20 @@ FAILED = [ended(CASE, "mine", Status.INCORRECT), *contest(5_000)[1:]]
 WARM = contest(0, samples=(replace(samples(9_000), cache="warm"),))
 
 
-@over(
-    "runs, expected",
-    [
-        ([contest(5_000 * (1 + 0.003 * n)) for n in range(1, 7)], [("mine", 4, 3)]),  # 0.3 % a run is no step, 1.2 % is
-        ([contest(5_000), contest(5_040)], []),
-        ([contest(5_000), contest(5_060)], [("mine", 1, 0)]),
-        ([contest(5_000, spread=0.1), contest(5_200, spread=0.1)], []),
-        ([contest(5_000), FAILED, contest(5_000)], [("mine", 1, 0), ("mine", 2, 1)]),
-        ([[*contest(5_000), RIGHT], [*contest(5_000), WRONG]], [("mine", 1, 0)]),
-        ([[RIGHT], contest(5_000), [WRONG], contest(5_000)], [("mine", 2, 0)]),  # a run that only checked
-        ([contest(5_000), contest(7_000, OTHER), contest(5_500)], [("mine", 2, 0)]),  # one without the cell
-        ([contest(5_000), WARM, WARM], []),  # another question under the same name
-    ],
-)
+STEPS = [
+    ([contest(5_000 * (1 + 0.003 * n)) for n in range(1, 7)], [("mine", 4, 3)]),  # 0.3 % a run is no step, 1.2 % is
+    ([contest(5_000), contest(5_040)], []),
+    ([contest(5_000), contest(5_060)], [("mine", 1, 0)]),
+    ([contest(5_000, spread=0.1), contest(5_200, spread=0.1)], []),
+    ([contest(5_000), FAILED, contest(5_000)], [("mine", 1, 0), ("mine", 2, 1)]),
+    ([[*contest(5_000), RIGHT], [*contest(5_000), WRONG]], [("mine", 1, 0)]),
+    ([[RIGHT], contest(5_000), [WRONG], contest(5_000)], [("mine", 2, 0)]),  # a run that only checked
+    ([contest(5_000), contest(7_000, OTHER), contest(5_500)], [("mine", 2, 0)]),  # one without the cell
+    ([contest(5_000), WARM, WARM], []),  # another question under the same name
+]
+
+
+@over("runs, expected", STEPS)
 def test_steps(runs, expected):
     (found,) = history.trace([day(number + 1, *records) for number, records in enumerate(runs)])
     assert [(step.implementation, step.at, step.since) for step in found.steps] == expected

@@ -28,6 +28,10 @@ def board(*records, clock="graph"):
     return make.board(records, clock)
 
 
+def day(n, records):
+    return make.run(records, run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z")
+
+
 def standing(found, name):
     return next(own for own in found.ranking if own.implementation == name)
 
@@ -106,8 +110,7 @@ def test_a_step_between_two_is_over_the_cases_in_which_both_are_sealed():
 
 def test_scores_over_other_sealed_cases_are_not_joined():
     last = [replace(record, tier=OPEN) if record.case == CASES[3] else record for record in SEALED_RECORDS]
-    runs = [make.run(own, run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z") for n, own in ((1, SEALED_RECORDS), (2, last))]
-    (traced,) = history.trace(runs)
+    (traced,) = history.trace([day(1, SEALED_RECORDS), day(2, last)])
     assert {tuple(point.question for point in line.points) for line in traced.scores} == {(0, 1)}
 
 
@@ -125,7 +128,7 @@ def test_of_two_variants_the_sealed_one_stands_for_its_implementation():
 def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
     others = [cell("yours", 6e4), cell("copy", 3e4, role="roof")]
     before, *after = (
-        make.run([cell("mine", ns, tier), *others], run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z")
+        day(n, [cell("mine", ns, tier), *others])
         for n, (ns, tier) in enumerate([(4e4, SEALED), (2e4, OPEN), (4e4, SEALED)], start=1)
     )
     found = compare.compare(before, after[0])

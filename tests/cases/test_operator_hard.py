@@ -41,27 +41,27 @@ def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read):
     assert found.ideal_bytes(CASE) == 4 * (9 + 96 + 96)
 
 
-@over(
-    "old, new, words",
-    [
-        *(
-            ('flops="rows * cap + columns / 2"', f'needs="{text}"', "min(cap, query + 1)', not '" + text)
-            for text in ("rows", "max(cap, query)", "query - ", "min(query)")
-        ),
-        *(
-            ("rows * cap + columns / 2", text, f"such as '2 * rows', not '{text}': numbers, rows, columns, cap, ")
-            for text in ("column", "rows - 1", "2 / rows", "2 / 0", "9 ** 9", "rows rows")
-        ),
-        ("(2, 64)", "(-2, 64)", "numbers, rows, columns, with + and *"),
-        ('["peaked"]', '"peaked"', "hard is a dict of inputs and their distributions, such as"),
-        ('"x": [', '"y": [', "hard: 'y' does not stand here; choose from x, gate"),
-        ("peaked", "peked", "hard: 'peked' does not stand here; did you mean 'peaked'?"),
-        *(("late_spike", w, f"{w} is one of softbench's own distributions; rename") for w in ("uniform", "drawn_7")),
-        ("x[..., -1] = 1000", "x = x * 2", "the hard input late_spike changes nothing, or not always alike"),
-        ("x[..., -1] = 1000", "x[:] = torch.rand_like(x)", "changes nothing, or not"),
-        ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
-    ],
-)
+MISTAKES = [
+    *(
+        ('flops="rows * cap + columns / 2"', f'needs="{text}"', "min(cap, query + 1)', not '" + text)
+        for text in ("rows", "max(cap, query)", "query - ", "min(query)")
+    ),
+    *(
+        ("rows * cap + columns / 2", text, f"such as '2 * rows', not '{text}': numbers, rows, columns, cap, ")
+        for text in ("column", "rows - 1", "2 / rows", "2 / 0", "9 ** 9", "rows rows")
+    ),
+    ("(2, 64)", "(-2, 64)", "numbers, rows, columns, with + and *"),
+    ('["peaked"]', '"peaked"', "hard is a dict of inputs and their distributions, such as"),
+    ('"x": [', '"y": [', "hard: 'y' does not stand here; choose from x, gate"),
+    ("peaked", "peked", "hard: 'peked' does not stand here; did you mean 'peaked'?"),
+    *(("late_spike", w, f"{w} is one of softbench's own distributions; rename") for w in ("uniform", "drawn_7")),
+    ("x[..., -1] = 1000", "x = x * 2", "the hard input late_spike changes nothing, or not always alike"),
+    ("x[..., -1] = 1000", "x[:] = torch.rand_like(x)", "changes nothing, or not"),
+    ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
+]
+
+
+@over("old, new, words", MISTAKES)
 def test_a_mistake_is_one_line(read, old, new, words):
     try:
         said = proving.fault(read(old, new))

@@ -153,7 +153,7 @@ REASONS = "known_failures must map patterns of case ids to reasons, all texts"
 TOO_LARGE = "a number that is not finite, or does not fit 64 bits, cannot be used here"
 ARGUMENT_MISTAKES = {
     "": f"operator is missing; choose from {', '.join(operators.names())}",
-    "operator='softmix'": (f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(operators.names())}"),
+    "operator='softmix'": f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(operators.names())}",
     "'softmax'": f"@implementation takes keywords only: {KEYWORDS}",
     "**KEYWORDS": f"@implementation takes keywords only: {KEYWORDS}",
     OK + "param={'w': [1]}": f"unknown keyword 'param'; did you mean 'params'? choose from {KEYWORDS}",
@@ -164,10 +164,10 @@ ARGUMENT_MISTAKES = {
     OK + "requires='triton'": TEXTS,
     OK + "requires=[1]": TEXTS,
     OK + "requires=['cuda>=9.0']": UNREADABLE.format("'cuda>=9.0'") + "did you mean 'cuda>=sm_90'?",
-    OK + "requires=['cuda=sm_90']": (UNREADABLE.format("'cuda=sm_90'") + "write 'cuda>=sm_90' or 'distribution>=1.2'"),
+    OK + "requires=['cuda=sm_90']": UNREADABLE.format("'cuda=sm_90'") + "write 'cuda>=sm_90' or 'distribution>=1.2'",
     f"operator=0x{'f' * 5000}": TOO_LARGE,
     OK + "params={'w': [1e999]}": TOO_LARGE,
-    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": ("this is not a literal; the file is not imported, so write the value out"),
+    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": "this is not a literal; the file is not imported, so write the value out",
     OK + "params=[4]": "params must map names to lists of values, such as {'num_warps': [4, 8]}",
     OK + "params={'w': []}": "params: 'w' needs a list of values that is not empty",
     OK + "params={'w': 4}": "params: 'w' needs a list of values that is not empty",
@@ -196,12 +196,12 @@ FILE_MISTAKES = {
         "1: the file imports softbench but declares no implementation; decorate a factory with @implementation(...), "
         "or rename the file to start with _"
     ),
-    IMPORT + "@implementation\ndef f(case): ...\n": ("2: f: @implementation takes arguments; write @implementation(operator=...)"),
+    IMPORT + "@implementation\ndef f(case): ...\n": "2: f: @implementation takes arguments; write @implementation(operator=...)",
     IMPORT + DECORATE + "def f(): ...\n": "3: f: a factory takes the case first: def NAME(case, ...)",
     IMPORT + DECORATE + "def f(case, w): ...\n": f"3: f: {NOT_GIVEN}",
-    IMPORT + DECORATE + "def f(case, *, w, v=1): ...\n": (f"3: f: {NOT_GIVEN}"),
-    IMPORT + DECORATE + "async def f(case): ...\n": (f"3: f: {NOT_PLAIN}"),
-    IMPORT + "if True:\n  @implementation(operator='softmax')\n  def f(case): ...\n": (f"4: f: {NOT_PLAIN}"),
+    IMPORT + DECORATE + "def f(case, *, w, v=1): ...\n": f"3: f: {NOT_GIVEN}",
+    IMPORT + DECORATE + "async def f(case): ...\n": f"3: f: {NOT_PLAIN}",
+    IMPORT + "if True:\n  @implementation(operator='softmax')\n  def f(case): ...\n": f"4: f: {NOT_PLAIN}",
     IMPORT + DECORATE + "def f(case): ...\n@f.cubins\ndef f(case): ...\n": (
         "5: f: the name is defined again here and hides the factory; rename this one"
     ),

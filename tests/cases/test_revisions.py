@@ -36,8 +36,12 @@ def kernels(tmp_path, monkeypatch):
     return folder
 
 
+def found(folder, revision="v1"):
+    return revisions.find(f"git:{revision}", [folder])
+
+
 def test_a_revision_has_the_files_of_then_under_its_own_names(kernels):
-    then = revisions.find("git:v1", [kernels])
+    then = found(kernels)
     assert [v.id for v in then] == ["mine@v1[width=1]", "mine@v1[width=2]"]
     assert {v.declared_name for v in then} == {"mine"}
     assert {v.family for v in then} == {"kernels"}
@@ -52,25 +56,25 @@ def test_what_has_not_changed_has_the_same_source(kernels):
     git(kernels, "checkout", "--", "mine.py")
     (kernels / "out").unlink()
     now = {v.source_hash for v in registry.find([kernels])}
-    assert {v.source_hash for v in revisions.find("git:HEAD", [kernels])} == now
+    assert {v.source_hash for v in found(kernels, "HEAD")} == now
 
 
 def test_it_is_unpacked_once(kernels, monkeypatch):
-    first = revisions.find("git:v1", [kernels])
+    first = found(kernels)
     monkeypatch.setattr(revisions.tarfile, "open", None)
-    assert revisions.find("git:v1", [kernels]) == first
+    assert found(kernels) == first
 
 
 @over("revision", ["HEAD~0", "refs/tags/v1", "v1^0"])
 def test_a_revision_that_makes_no_name_is_called_by_its_commit(kernels, revision):
     commit = git(kernels, "rev-parse", "v1")[:12]
-    assert revisions.find(f"git:{revision}", [kernels])[0].implementation == f"mine@{commit}"
+    assert found(kernels, revision)[0].implementation == f"mine@{commit}"
 
 
 def test_several_versions_at_once(kernels, tmp_path):
     git(kernels, "commit", "-am", "second")
-    found = revisions.find_all(["git:v1", "git:HEAD", "git:v1"], [kernels])
-    assert [v.id for v in found] == [f"mine@{own}" for own in ("v1[width=1]", "v1[width=2]", "HEAD[width=2]", "HEAD[width=3]")]
+    several = revisions.find_all(["git:v1", "git:HEAD", "git:v1"], [kernels])
+    assert [v.id for v in several] == [f"mine@{own}" for own in ("v1[width=1]", "v1[width=2]", "HEAD[width=2]", "HEAD[width=3]")]
     other = tmp_path / "v1"
     other.mkdir()
     (other / "mine.py").write_text(KERNEL)
@@ -141,10 +145,10 @@ def test_another_environment(kernels, tmp_path, says, words):
 def test_a_folder_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(RevisionError, match="not a git repository"):
-        revisions.find("git:HEAD", [tmp_path])
+        found(tmp_path, "HEAD")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RevisionError, match="git is not on the PATH; install it"):
-        revisions.find("git:HEAD", [tmp_path])
+        found(tmp_path, "HEAD")
 
 
 def test_a_folder_that_was_not_there_then(kernels):
@@ -152,7 +156,7 @@ def test_a_folder_that_was_not_there_then(kernels):
     new.mkdir()
     (new / "a.py").write_text(KERNEL)
     with pytest.raises(RevisionError, match="git archive in "):
-        revisions.find("git:v1", [new])
+        found(new)
 
 
 def test_a_repository_of_kernels_alone(tmp_path, monkeypatch):
@@ -161,11 +165,11 @@ def test_a_repository_of_kernels_alone(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "mine.py").write_text(KERNEL)
     first_commit(folder)
-    assert revisions.find("git:HEAD", [folder])[0].implementation == "mine@HEAD"
+    assert found(folder, "HEAD")[0].implementation == "mine@HEAD"
     assert len(list((tmp_path / "cache-against").glob("*/*"))) == 1  # nothing else is left
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(kernels, tmp_path):
     (tmp_path / "cache-against").write_text("a file")
     with pytest.raises(RevisionError, match=r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"):
-        revisions.find("git:v1", [kernels])
+        found(kernels)

@@ -43,8 +43,8 @@ MISTAKES = {
     OF_SOFTMAX + "dtype: float16, shapes: [[4, 8]], layout: keys-9": (
         ": softmax has no keys, so no layout 'keys-9'; take keys-9 out of it"
     ),
-    OF_ATTENTION + "shapes: [[4, 8]]": (": attention needs a shape [batch, heads, queries, head dimension], not [4, 8]"),
-    "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]": (": attention is float16 or bfloat16, in and out, not float32"),
+    OF_ATTENTION + "shapes: [[4, 8]]": ": attention needs a shape [batch, heads, queries, head dimension], not [4, 8]",
+    "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]": ": attention is float16 or bfloat16, in and out, not float32",
     OF_ATTENTION + "out_dtype: float32, shapes: [[1, 1, 4, 64]]": (
         ": attention is float16 or bfloat16, in and out, not float16 to float32"
     ),

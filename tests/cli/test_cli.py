@@ -59,20 +59,20 @@ def table(says, *arguments):
     return {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}
 
 
-@over(
-    "arguments, words",
-    [
-        (["report", "nope"], "no run 'nope' in reports; the newest there: run-1"),
-        (["table", "nope", "--format", "json"], "no run 'nope' in reports"),
-        (["table", "x" * 5000], "no run 'xxx"),
-        (["table", "latest", "--reports", "empty"], "empty: holds no run yet"),
-        (["table", "shapes.txt"], "shapes.txt:1: is no text of a softbench run"),
-        (["table", "cut.jsonl"], "cut.jsonl: is empty"),
-        (["report", "run-1", "--output", "no/such/page.html"], "no/such/page.html: cannot be written (No such file"),
-        (["report", "run-1", "--output", "reports"], "reports: cannot be written (Is a directory"),
-        (["table", "run-1", "--cases", "rmsnorm-*"], f"no case matches 'rmsnorm-*'; one of them is '{CASE.id}'"),
-    ],
-)
+UNUSABLE = [
+    (["report", "nope"], "no run 'nope' in reports; the newest there: run-1"),
+    (["table", "nope", "--format", "json"], "no run 'nope' in reports"),
+    (["table", "x" * 5000], "no run 'xxx"),
+    (["table", "latest", "--reports", "empty"], "empty: holds no run yet"),
+    (["table", "shapes.txt"], "shapes.txt:1: is no text of a softbench run"),
+    (["table", "cut.jsonl"], "cut.jsonl: is empty"),
+    (["report", "run-1", "--output", "no/such/page.html"], "no/such/page.html: cannot be written (No such file"),
+    (["report", "run-1", "--output", "reports"], "reports: cannot be written (Is a directory"),
+    (["table", "run-1", "--cases", "rmsnorm-*"], f"no case matches 'rmsnorm-*'; one of them is '{CASE.id}'"),
+]
+
+
+@over("arguments, words", UNUSABLE)
 def test_what_cannot_be_used_is_one_line(says, arguments, words):
     Path("shapes.txt").write_text("profiles:\n")
     Path("cut.jsonl").write_text("")

@@ -43,23 +43,23 @@ def test_a_run_that_is_kept_may_be_compressed_and_is_then_not_added_to(tmp_path,
     assert kept.read_bytes() == before
 
 
-@over(
-    "suffix, data, said",
-    [
-        (".gz", b"", "is empty"),
-        (".gz", b"no gzip", "cannot be read"),
-        (".gz", gzip.compress(b"x" * 10**5, mtime=0)[:-9], "no whole gz file"),
-        (".gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "no whole gz file"),
-        (".gz", gzip.compress(bytes(2**20), mtime=0), "holds more than 0 MiB"),
-        (".xz", b"", "no whole xz file"),
-        (".xz", b"no xz", "no whole xz file"),
-        (".xz", lzma.compress(b"x" * 10**5, preset=0)[:-9], "no whole xz file"),
-        (".xz", lzma.compress(b"x" * 10**5, preset=0)[:40] + b"\xff" * 20, "no whole xz file"),
-        (".xz", lzma.compress(b"x", preset=0) + b"more", "no whole xz file"),
-        (".xz", lzma.compress(b"x", preset=9), "no whole xz file"),  # its dictionary takes more than the bound
-        (".xz", lzma.compress(bytes(2**20), preset=0), "holds more than 0 MiB"),
-    ],
-)
+NO_RUN = [
+    (".gz", b"", "is empty"),
+    (".gz", b"no gzip", "cannot be read"),
+    (".gz", gzip.compress(b"x" * 10**5, mtime=0)[:-9], "no whole gz file"),
+    (".gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "no whole gz file"),
+    (".gz", gzip.compress(bytes(2**20), mtime=0), "holds more than 0 MiB"),
+    (".xz", b"", "no whole xz file"),
+    (".xz", b"no xz", "no whole xz file"),
+    (".xz", lzma.compress(b"x" * 10**5, preset=0)[:-9], "no whole xz file"),
+    (".xz", lzma.compress(b"x" * 10**5, preset=0)[:40] + b"\xff" * 20, "no whole xz file"),
+    (".xz", lzma.compress(b"x", preset=0) + b"more", "no whole xz file"),
+    (".xz", lzma.compress(b"x", preset=9), "no whole xz file"),  # its dictionary takes more than the bound
+    (".xz", lzma.compress(bytes(2**20), preset=0), "holds more than 0 MiB"),
+]
+
+
+@over("suffix, data, said", NO_RUN)
 def test_a_compressed_file_that_is_no_run(tmp_path, monkeypatch, suffix, data, said):
     monkeypatch.setattr(store.lines, "MOST_BYTES", 2**19)
     with pytest.raises(StoreError, match=said) as refusal:

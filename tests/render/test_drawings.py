@@ -24,6 +24,7 @@ from softbench.texts import InputError
 
 CASE = make.softmax_case(4096, 1024)
 SVG = "{http://www.w3.org/2000/svg}"
+RATIO = ("figure", "latest", "ratio", "--output")
 
 
 def drawn(series, x=None, y=None, **more):
@@ -136,10 +137,9 @@ def run(cwd, monkeypatch):
 
 @pytest.mark.usefixtures("run")
 def test_the_command_writes_a_figure_and_names_its_views(says):
-    ratio = ("figure", "latest", "ratio", "--output")
-    said = says(*ratio, "x.svg")
+    said = says(*RATIO, "x.svg")
     assert said.startswith("written: x.svg\nviews of ratio:\n  --view 1  softmax, ")
-    says(*ratio, "z.svg", "--view", "2")
+    says(*RATIO, "z.svg", "--view", "2")
     assert Path("x.svg").read_bytes() != Path("z.svg").read_bytes()
     for arguments, words in (
         (["ratoi"], "has no figure 'ratoi'; did you mean 'ratio'?"),
@@ -183,9 +183,9 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
 def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(tmp_path, says, script, words):
     if script is not None:
         program(tmp_path / "bin", "chromium", script)
-    said = says("figure", "latest", "ratio", "--output", "x.png", status=2)
+    said = says(*RATIO, "x.png", status=2)
     assert words in said
-    wrong = says("figure", "latest", "ratio", "--output", "x.pdf", status=2)
+    wrong = says(*RATIO, "x.pdf", status=2)
     assert "'x.pdf' ends in neither .svg nor .png" in wrong
     assert not list(tmp_path.glob("x.*"))
 
@@ -204,7 +204,7 @@ def test_the_badge_says_who_leads():
 def test_a_run_without_a_score_has_no_badge_and_no_figure(cwd, says):
     make.written(cwd / "reports", make.ended(CASE, "mine"))
     assert "r1: nobody leads" in says("badge", "latest", "--output", "x.svg", status=2)
-    assert "r1 has no figure 'ratio'" in says("figure", "latest", "ratio", "--output", "x.svg", status=2)
+    assert "r1 has no figure 'ratio'" in says(*RATIO, "x.svg", status=2)
     says("figure", "latest", "heatmap", "--output", "x.svg")
     assert "– unsupported" in Path("x.svg").read_text()
     store.Writer.create(cwd / "reports", make.passport(run_id="r2"))

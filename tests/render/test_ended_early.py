@@ -56,20 +56,20 @@ def reports(tmp_path):
     return tmp_path
 
 
-@over(
-    "arguments, said",
-    [
-        (["r1"], WORDS),
-        (["r1", "--cases", "*-4096x*"], f"note: r1: {WORDS}"),
-        (["r1", "r2"], f"note: r1: {WORDS}"),
-        (["r1", "--format", "markdown"], WORDS),
-        (["r1", "--format", "markdown", "--cases", "*-4096x*"], f"- r1: {WORDS}"),
-        (["r1", "--format", "csv"], f"softbench: {WORDS}"),
-        (["r1", "other"], f"\n{WORDS}\n"),
-        (["r2"], ""),
-        (["r2", "--cases", "*-4096x*"], ""),
-    ],
-)
+SAID = [
+    (["r1"], WORDS),
+    (["r1", "--cases", "*-4096x*"], f"note: r1: {WORDS}"),
+    (["r1", "r2"], f"note: r1: {WORDS}"),
+    (["r1", "--format", "markdown"], WORDS),
+    (["r1", "--format", "markdown", "--cases", "*-4096x*"], f"- r1: {WORDS}"),
+    (["r1", "--format", "csv"], f"softbench: {WORDS}"),
+    (["r1", "other"], f"\n{WORDS}\n"),
+    (["r2"], ""),
+    (["r2", "--cases", "*-4096x*"], ""),
+]
+
+
+@over("arguments, said", SAID)
 def test_the_command_says_it_once(reports, capsys, arguments, said):
     assert cli.main(["table", *arguments, "--reports", str(reports)]) == 0
     found = "".join(capsys.readouterr())

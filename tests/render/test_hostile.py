@@ -64,9 +64,12 @@ def lines(word):
     return rows
 
 
-def written(folder, word):
+def written(folder, word, **variant):
     path = folder / "run.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in lines(word)))
+    passport, *rows = lines(word)
+    for row in rows:
+        row["variant"] |= variant
+    path.write_text("".join(json.dumps(row) + "\n" for row in (passport, *rows)))
     return path
 
 
@@ -136,11 +139,7 @@ def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path):
 def test_a_path_in_a_record_leads_nowhere(tmp_path, place):
     folder = tmp_path / "deep" / "reports"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "run.jsonl"
-    rows = lines("harmless")
-    for row in rows[1:]:
-        row["variant"]["path"] = row["variant"]["family"] = row["variant"]["implementation"] = place
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = written(folder, "harmless", path=place, family=place, implementation=place)
     assert cli.main(["report", str(path)]) == 0
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.html", "run.jsonl"]
 
