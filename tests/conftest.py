@@ -137,12 +137,32 @@ def says(capsys):
 
 @pytest.fixture
 def here(pytester, monkeypatch):
-    """Runs pytest in this process on a machine without a GPU; for what ends before anything is measured."""
+    """Runs pytest --softbench in this process on a machine without a GPU; for what ends before anything is measured."""
     monkeypatch.setattr(device, "gpus", lambda: ())
     project(pytester.path)
 
     def run(*arguments):
-        return pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench-impls=kernels", *arguments)
+        return pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--softbench-impls=kernels", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def collected(here):
+    """What `here` would run."""
+    return lambda *arguments: [line for line in here("--collect-only", "-q", *arguments).outlines if "::" in line]
+
+
+@pytest.fixture
+def refusal(here):
+    """The one line with which `here` refuses."""
+
+    def run(*arguments):
+        result = here(*arguments)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
+        result.stdout.no_fnmatch_line("*::*")
+        (line,) = (line for line in result.errlines if line.strip())
+        return line
 
     return run
 

@@ -35,6 +35,7 @@ def own_second(case, w): ...
 @implementation(operator="softmax")
 def own_best(case): ...
 """
+ALL = ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]
 
 
 @over(
@@ -112,29 +113,22 @@ def test_ladder_is_true_or_false(tmp_path):
         registry.find([tmp_path])
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "own"),
     [
         ((), ["own_best"]),
-        (("--softbench-ladders",), ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]),
+        (("--softbench-ladders",), ALL),
         (("-k", "own_first"), ["own_first"]),
         (("-k", "not torch"), ["own_best"]),
         (("shapes.yaml::softmax-float32-16x256::own_second[w=2]",), ["own_second[w=2]"]),
-        (("--softbench-profile=cpu,steps", "-k", "4x256 and own"), ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]),
-        (
-            ("--softbench-profile=steps", "-k", "softmax-float32-4x256"),
-            ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"],
-        ),
+        (("--softbench-profile=cpu,steps", "-k", "4x256 and own"), ALL),
+        (("--softbench-profile=steps", "-k", "softmax-float32-4x256"), ALL),
     ],
 )
-def test_what_takes_no_part_is_not_collected(pytester, monkeypatch, arguments, own):
-    monkeypatch.setattr(device, "gpus", lambda: ())
-    pytester.makefile(".yaml", shapes=SHAPES)
-    kernels = pytester.mkdir("kernels")
-    (kernels / "own.py").write_text(KERNELS)
-    bench = ("-p", "softbench.plugin", "--softbench", "--softbench-impls=kernels", "--collect-only", "-q")
-    result = pytester.runpytest_inprocess(*bench, *arguments)
-    cells = [line.split("::")[-1] for line in result.outlines if line.startswith("shapes.yaml::")]
+def test_what_takes_no_part_is_not_collected(collected, pytester, arguments, own):
+    (pytester.path / "shapes.yaml").write_text(SHAPES)
+    (pytester.path / "kernels/mine/own.py").write_text(KERNELS)
+    cells = [line.split("::")[-1] for line in collected(*arguments)]
     assert [name for name in cells if name.startswith("own_")] == own
 
 

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from support.projects import PYTHONPATH, bench, project, record_lines
+from support.projects import PYTHONPATH, bench, cells_by_name, project
 
 from softbench import cli, packages
 from softbench.measure.worker import faults
@@ -32,13 +32,12 @@ def stub(folder, module):
 
 
 def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp_path):
-    project(tmp_path)
-    (tmp_path / "kernels" / "mine" / "lacking.py").write_text(KERNELS)
+    project(tmp_path, lacking=KERNELS)
     done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"), code=1)
     assert "rank  implementation" in done.stdout
     assert "records: " in done.stdout
     assert "softbench: no page is written: plotly is missing: pip install plotly; then: softbench report latest" in done.stdout
-    cells = {c["variant"]["implementation"]: c for c in record_lines(tmp_path)[1:]}
+    cells = cells_by_name(tmp_path)
     lacking = cells["lacks_a_package"]
     assert lacking["status"] == "UNAVAILABLE"
     assert lacking["reason"] == "the module 'liger_kernel_of_nobody' is missing; install what has it"
@@ -51,12 +50,10 @@ def test_without_yaml_one_line_says_so(tmp_path):
     assert done.stderr.strip() == "ERROR: softbench: yaml is missing: pip install pyyaml"
 
 
-def test_without_torch_one_line_says_so(here, monkeypatch):
+def test_without_torch_one_line_says_so(collected, refusal, monkeypatch):
     monkeypatch.setattr(packages, "is_missing", lambda name: name == "torch")
-    assert here("--softbench", "--collect-only", "-q", "-k", "own_right").ret == pytest.ExitCode.OK
-    result = here("--softbench", "-k", "own_right")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "softbench: torch is missing: pip install torch" in result.stderr.str() + result.stdout.str()
+    assert collected("-k", "own_right")
+    assert "softbench: torch is missing: pip install torch" in refusal("-k", "own_right")
 
 
 @pytest.mark.parametrize("phase", ["start", "import", "factory", "launch"])
@@ -89,16 +86,10 @@ def test_a_command_that_does_not_exist_gets_a_suggestion(capsys):
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_a_syntax_error_costs_its_own_file_only(tmp_path, workers):
-    folder = project(tmp_path)
-    (folder / "kernels" / "mine" / "broken.py").write_text("import softbench\nx = (\n")
+    folder = project(tmp_path, broken="import softbench\nx = (\n")
     done = bench(folder, "-k", "own_right or broken", *workers, code=1)
     assert "kernels/mine/broken.py:2: not valid Python: '(' was never closed" in done.stdout
     assert "1 failed, 1 passed" in done.stdout
-    found = {row["variant"]["implementation"]: row["status"] for row in record_lines(folder) if row["kind"] == "cell"}
-    assert found["own_right"] == "PASSED"
-
-
-def test_who_asks_for_others_is_not_told_of_it(tmp_path):
-    folder = project(tmp_path)
-    (folder / "kernels" / "mine" / "broken.py").write_text("import softbench\nx = (\n")
-    bench(folder, "-k", "own_right", code=0)
+    assert cells_by_name(folder)["own_right"]["status"] == "PASSED"
+    if not workers:
+        bench(folder, "-k", "own_right", code=0)  # who asks for others is not told of it

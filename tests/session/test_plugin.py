@@ -2,17 +2,13 @@
 
 import re
 
-import pytest
 from support.children import python
+from support.grids import over
 from support.projects import OWN, project, record_lines
 
 from softbench.records import store
 
 pytest_plugins = ["pytester"]
-
-
-def collected(result):
-    return [line for line in result.outlines if line.startswith("shapes.yaml::")]
 
 
 def test_without_the_option_nothing_happens(tmp_path):
@@ -33,48 +29,44 @@ def test_without_the_option_nothing_happens(tmp_path):
     assert not (tmp_path / "reports").exists()
 
 
-def test_collection_lists_cases_and_implementations(here, pytester):
+def test_collection_lists_cases_and_implementations(collected, pytester):
     pytester.makepyfile("def test_mine(): pass")
-    result = here("--softbench", "--collect-only", "-q")
-    assert result.ret == 0
-    found = collected(result)
-    assert "shapes.yaml::softmax-float32-16x256::torch_eager" in found
-    assert {f"shapes.yaml::softmax-float32-16x256::{name}" for name in OWN} <= set(found)
-    result.stdout.no_fnmatch_line("*test_mine*")  # only the benchmark, unless paths are named
+    found = collected()
+    assert {f"shapes.yaml::softmax-float32-16x256::{name}" for name in (*OWN, "torch_eager")} <= set(found)
+    assert all(line.startswith("shapes.yaml::") for line in found)  # only the benchmark, unless paths are named
     assert not (pytester.path / "reports").exists()
 
 
-def test_named_paths_are_collected_beside_it(here, pytester):
-    named = pytester.makepyfile("def test_mine(): pass")
-    for paths in ([named.name], [named.name, "shapes.yaml"], ["."]):
-        result = here("--softbench", "--collect-only", "-q", *paths)
-        result.stdout.fnmatch_lines(["*::test_mine"])
-        assert len(collected(result)) == len(set(collected(result))) > len(OWN)
+def test_named_paths_are_collected_beside_it(collected, pytester):
+    named = pytester.makepyfile("def test_mine(): pass").name
+    for paths in ([named], [named, "shapes.yaml"], ["."]):
+        found = collected(*paths)
+        assert f"{named}::test_mine" in found
+        assert len(found) == len(set(found)) > 1 + len(OWN)
 
 
-def test_a_cell_is_named_by_its_id(here):
+def test_a_cell_is_named_by_its_id(collected):
     name = "shapes.yaml::softmax-float32-16x256::own_right"
-    assert collected(here("--softbench", "--collect-only", "-q", name)) == [name]
+    assert collected(name) == [name]
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "cases"),
     [
-        (["-k", "own_right"], {"float32-4x256", "float32-16x256", "float16-4x256", "float16-16x256"}),
-        (["-k", "own_right and float16-4x256"], {"float16-4x256"}),
-        (["-k", "own_right", "--softbench-dtype", "float16"], {"float16-4x256", "float16-16x256"}),
-        (["-k", "own_right", "--softbench-rows", "5-16"], {"float32-16x256", "float16-16x256"}),
-        (["-k", "own_right", "--softbench-columns", "1-255,257"], set()),
-        (["-k", "own_right", "--softbench-rows=4", "--softbench-dtype=float32"], {"float32-4x256"}),
+        ([], ["float32-4x256", "float32-16x256", "float16-4x256", "float16-16x256"]),
+        (["-k", "own_right and float16-4x256"], ["float16-4x256"]),
+        (["--softbench-dtype", "float16"], ["float16-4x256", "float16-16x256"]),
+        (["--softbench-rows", "5-16"], ["float32-16x256", "float16-16x256"]),
+        (["--softbench-columns", "1-255,257"], []),
+        (["--softbench-rows=4", "--softbench-dtype=float32"], ["float32-4x256"]),
     ],
 )
-def test_selection(here, arguments, cases):
-    found = collected(here("--softbench", "--softbench-profile=both", "--collect-only", "-q", *arguments))
-    assert set(found) == {f"shapes.yaml::softmax-{case}::own_right" for case in cases}
-    assert len(found) == len(cases)
+def test_selection(collected, arguments, cases):
+    found = collected("--softbench-profile=both", "-k", "own_right", *arguments)
+    assert sorted(found) == sorted(f"shapes.yaml::softmax-{case}::own_right" for case in cases)
 
 
-@pytest.mark.parametrize(
+@over(
     ("arguments", "words"),
     [
         (["--softbench-profile=gpuu"], r"no profile 'gpuu'; choose from cpu, both"),
@@ -91,28 +83,27 @@ def test_selection(here, arguments, cases):
         (["--softbench-fail-on=2%"], r"--softbench-fail-on needs a run to compare with"),
         (["--softbench-baseline=x", "--softbench-fail-on=2x"], r"--softbench-fail-on: '2x' is no limit"),
         (["--softbench-reports=shapes.yaml"], r"cannot be written .*choose another --softbench-reports"),
+        (["--softbench-shapes=/dev/zero"], "/dev/zero: is no plain file"),
+        (
+            ["--softbench-profile=both", "--softbench-columns=77", "--softbench-rows=3"],
+            "--softbench-rows=3 --softbench-columns=77: no case of profile both is left.*rows there: 4, 16; columns there: 256$",
+        ),
+        *(([f"--softbench-{o}="], f"--softbench-{o}: no value is given after its '='") for o in ("profile", "resume", "baseline")),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_used_is_one_line(here, arguments, words):
-    result = here("--softbench", "-k", "own_right", *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    lines = [line for line in result.errlines if line.strip()]
-    assert len(lines) == 1
-    assert re.match(rf"ERROR: softbench: .*{words}", lines[0])
+def test_what_cannot_be_used_is_one_line(refusal, arguments, words):
+    assert re.match(rf"ERROR: softbench: .*{words}", refusal("-k", "own_right", *arguments))
 
 
-def test_a_mistake_in_a_kernel_file_names_it(here, pytester):
+def test_a_mistake_in_a_kernel_file_names_it(refusal, pytester):
     text = "from softbench import implementation\n@implementation(operator='softmix')\ndef broken(case): ...\n"
     (pytester.path / "kernels" / "mine" / "own.py").write_text(text)
-    result = here("--softbench", "--collect-only")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert re.search(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", result.stderr.str())
+    assert re.match(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", refusal("--collect-only"))
 
 
 def test_a_file_that_is_not_python_is_named_before_anything_runs(here, pytester):
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
-    result = here("--softbench", "--collect-only")
+    result = here("--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
 
 

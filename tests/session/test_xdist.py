@@ -181,11 +181,8 @@ def test_on_a_cpu_timed_cases_take_turns(on_a_cpu):
     assert len(waited) == 1  # both began at once, and one had to wait for the other
 
 
-def test_listing_needs_no_workers_and_no_xdist(here):
-    more = ([], ["-n", "2"], ["-p", "no:xdist"])
-    lists = [here("--softbench", "--collect-only", "-q", *options).outlines for options in more]
-    cells = [[line for line in lines if line.startswith("shapes.yaml::")] for lines in lists]
-    assert cells[0] == cells[1] == cells[2] != []
+def test_listing_needs_no_workers_and_no_xdist(collected):
+    assert collected() == collected("-n", "2") == collected("-p", "no:xdist") != []
 
 
 def test_a_run_of_nothing_leaves_nothing(command):

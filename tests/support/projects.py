@@ -60,10 +60,11 @@ def own_lacking(case):
 OWN = ("own_declared", "own_lacking", "own_mended", "own_refusing", "own_right", "own_zeros")
 
 
-def project(folder):
-    """Somebody else's project: a shapes.yaml and one kernel file."""
+def project(folder, **files):
+    """Somebody else's project: a shapes.yaml, and kernels/mine with one file `own`, and these by name."""
     (folder / "kernels" / "mine").mkdir(parents=True)
-    (folder / "kernels" / "mine" / "own.py").write_text(KERNELS)
+    for name, text in {"own": KERNELS, **files}.items():
+        (folder / "kernels" / "mine" / f"{name}.py").write_text(text)
     (folder / "shapes.yaml").write_text(SHAPES)
     return folder
 
@@ -110,3 +111,7 @@ def heed_interrupts():
 def record_lines(folder):
     (path,) = (folder / "reports").glob("*.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def cells_by_name(folder):
+    return {cell["variant"]["implementation"]: cell for cell in record_lines(folder)[1:]}
