@@ -1,13 +1,14 @@
 """The order in which cases are measured, and how long where the run has a budget."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.builders import roof_of, softmax_case, timed, variant
 from support.grids import over
+from support.options import read
 
 from softbench.model import Case
 from softbench.records import store
@@ -16,38 +17,31 @@ from softbench.session.bench import LEAST_BUDGET_S, Bench
 from softbench.session.journal import Journal
 from softbench.session.listener import Listener
 from softbench.session.selection import Selection
-from softbench.session.settings import Settings
-
-
-def bench(monkeypatch, waiting, spent_s, of_run, workers=""):
-    now = 1000.0
-    monkeypatch.setattr(bench_module.time, "monotonic", lambda: now)
-    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
-    if workers:
-        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", workers)
-    cases = [softmax_case(rows, timed=timed) for rows in range(1, waiting + 1) for timed in (True, False)]
-    settings = SimpleNamespace(run_budget_s=of_run)
-    journal = SimpleNamespace(settings=settings, selection=None, waiting_cases=cases)
-    made = Bench(journal)
-    now += spent_s
-    return made
 
 
 @over(
     ("waiting", "spent_s", "of_run", "workers", "share_s"),
     [
-        (5, 0.0, 0.0, "", math.inf),
-        (5, 0.0, 1000.0, "", 200.0),
-        (5, 0.0, 20.0, "", 4.0),
-        (5, 10.0, 20.0, "", 2.0),
-        (1, 10.0, 20.0, "", 10.0),  # what others left
-        (5, 30.0, 20.0, "", LEAST_BUDGET_S),
-        (8, 0.0, 20.0, "4", 10.0),  # two each
-        (0, 0.0, 20.0, "", 20.0),
+        (5, 0.0, 0.0, 1, math.inf),
+        (5, 0.0, 1000.0, 1, 200.0),
+        (5, 0.0, 20.0, 1, 4.0),
+        (5, 10.0, 20.0, 1, 2.0),
+        (1, 10.0, 20.0, 1, 10.0),  # what others left
+        (5, 30.0, 20.0, 1, LEAST_BUDGET_S),
+        (8, 0.0, 20.0, 4, 10.0),  # two each
+        (0, 0.0, 20.0, 1, 20.0),
     ],
 )
 def test_a_case_has_its_share_of_what_is_left(monkeypatch, waiting, spent_s, of_run, workers, share_s):
-    assert bench(monkeypatch, waiting, spent_s, of_run, workers)._share_s() == pytest.approx(share_s)
+    now = 1000.0
+    monkeypatch.setattr(bench_module.time, "monotonic", lambda: now)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
+    if workers > 1:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(workers))
+    cases = [softmax_case(rows, timed=timed) for rows in range(1, waiting + 1) for timed in (True, False)]
+    made = Bench(SimpleNamespace(settings=SimpleNamespace(run_budget_s=of_run), selection=None, waiting_cases=cases))
+    now += spent_s
+    assert made._share_s() == pytest.approx(share_s)
 
 
 @dataclass
@@ -94,7 +88,7 @@ def ran(tmp_path, monkeypatch):
         looks = dict(zip(CASES, (1, 2, 3, 2), strict=True))
         gaps = dict(zip(CASES, (0.0, 0.01, 0.02, 0.001), strict=True))
         contest, heard = Contest(looks, gaps, raises=raises or {}), list[str]()
-        settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, (), run_budget_s=run_budget_s)
+        settings = replace(read(tmp_path, seed="1"), run_budget_s=run_budget_s)
         selection = Selection(CASES, (variant("mine"),), takes_part={case: [variant("mine")] for case in CASES})
         listener = Listener(note=heard.append, on_case=lambda case: heard.append(f"case {case.rows}"))
         made = Bench(Journal(settings, selection, listener), listener)

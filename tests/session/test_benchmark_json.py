@@ -1,12 +1,10 @@
 """pytest-benchmark's own storage, comparison and gates, on the cells that passed."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-from support.projects import bench, project, record_lines
+from support.children import python
+from support.projects import bench, cells_by_name, project
 
 from softbench.model import stats
 from softbench.records import store
@@ -42,7 +40,7 @@ def test_only_cells_that_passed_are_stored(saved):
 
 def test_rounds_are_the_samples_in_seconds_a_launch(saved):
     folder, data = saved
-    cells = {c["variant"]["implementation"]: c for c in record_lines(folder)[1:]}
+    cells = cells_by_name(folder)
     for entry in data["benchmarks"]:
         samples = cells[entry["extra_info"]["implementation"]]["samples"]
         expected = [ns / s["launches"] / 1e9 for s in samples for rounds in s["ns"] for ns in rounds]
@@ -64,27 +62,24 @@ def test_extra_info_carries_the_figures(saved):
         assert 0 <= low <= 16 * 256 * 8 / extra["bandwidth_gb_s"] <= (high or 1e12)
 
 
-def test_the_json_has_the_form_of_pytest_benchmarks_own(saved):
+def test_the_json_has_the_form_of_pytest_benchmarks_own(saved, monkeypatch):
     """Down to each key of a benchmark that pytest-benchmark has run itself."""
     folder, data = saved
     (folder / "test_own.py").write_text("def test_own(benchmark): benchmark(int)")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "test_own.py"]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_XDIST")}
-    quick = ["--benchmark-json=own.json", "--benchmark-max-time=0.001"]
-    subprocess.run([*command, *quick], cwd=folder, env=environment, capture_output=True, timeout=60, check=True)
+    command = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "test_own.py"]
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    assert python(*command, "--benchmark-json=own.json", "--benchmark-max-time=0.001", cwd=folder).returncode == 0
     own = json.loads((folder / "own.json").read_text())
     assert set(data) == set(own)
     for entry in data["benchmarks"]:
-        assert {key: set(entry[key]) for key in ("stats", "options")} == {
-            key: set(own["benchmarks"][0][key]) for key in ("stats", "options")
-        }
-        assert set(entry) == set(own["benchmarks"][0])
+        (theirs,) = own["benchmarks"]
+        assert [set(entry[key]) for key in ("stats", "options")] == [set(theirs[key]) for key in ("stats", "options")]
+        assert set(entry) == set(theirs)
 
 
 def test_the_saved_run_can_be_compared_later(saved):
     folder, _ = saved
-    command = [sys.executable, "-m", "pytest_benchmark", "compare", "0001", "--columns=median,rounds"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = python("-m", "pytest_benchmark", "compare", "0001", "--columns=median,rounds", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "own_right" in done.stdout
     assert "own_mended" in done.stdout
@@ -104,8 +99,7 @@ def test_a_regression_fails_the_run(request, run, options, sleep, code, words):
     folder, _ = request.getfixturevalue(run)
     compare = ["--benchmark-compare=0001", "--benchmark-compare-fail=min:1000%"]
     reports = f"--softbench-reports=again{sleep}"
-    done = bench(folder, "-k", "own_right", reports, *compare, *options, **({"OWN_SLEEP": sleep} if sleep else {}))
-    assert done.returncode == code, done.stdout + done.stderr
+    done = bench(folder, "-k", "own_right", reports, *compare, *options, code=code, **({"OWN_SLEEP": sleep} if sleep else {}))
     assert words in done.stdout + done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -31,10 +30,8 @@ CASE = softmax_case(16, 256, "float32")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = project(tmp_path_factory.mktemp("github"))
-    (made / "kernels" / "mine" / "evil.py").write_text(EVIL)
-    (made / "kernels" / "mine" / "own_broken.py").write_text("from softbench import implementation\n\ndef (\n")
-    return made
+    broken = "from softbench import implementation\n\ndef (\n"
+    return project(tmp_path_factory.mktemp("github"), evil=EVIL, own_broken=broken)
 
 
 def on_github(folder, *arguments, **environment):
@@ -113,8 +110,7 @@ def test_a_version_that_is_slower_is_an_annotation():
 
 
 def test_a_limit_with_nothing_to_compare_is_an_annotation():
-    before, after = run("a", timed(CASE, "mine", 5_000)), run("b", timed(CASE, "other", 6_000))
-    before = replace(before, records=before.records[:1])
+    before, after = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000),)), run("b", timed(CASE, "other", 6_000))
     (line,) = reported(after, RegressionCheck(before, 0.02).judge(after))
     assert line.startswith("::error title=softbench%3A nothing to compare::softbench: --softbench-baseline: a and b")
     assert reported(after, RegressionCheck(before, None).judge(after)) == []

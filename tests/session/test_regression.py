@@ -9,12 +9,13 @@ from dataclasses import replace
 import pytest
 from support.bisected import git
 from support.builders import ended, passport, roof_of, softmax_case, timed
-from support.projects import bench, project, record_lines
+from support.options import read
+from support.projects import KERNELS, bench, cells_by_name, project, record_lines
 
 from softbench.model import Run, Status
 from softbench.records import store
-from softbench.session import settings
 from softbench.session.regression import RegressionCheck
+from softbench.session.settings import SettingsError
 
 BUDGET = "--softbench-budget=3"
 """Enough for the placements of a first look, or an interval would hold anything."""
@@ -58,7 +59,7 @@ def slower(record):
 def again(measured, folder, change, *arguments, **passports):
     shutil.copytree(measured, folder, dirs_exist_ok=True)
     earlier(folder, "before", change, **passports)
-    (folder / "reports").joinpath(next((folder / "reports").glob("2*.jsonl")).name).unlink()
+    next((folder / "reports").glob("2*.jsonl")).unlink()
     done = bench(folder, "-k", "own_right", BUDGET, "--softbench-baseline=before", *arguments)
     return done.returncode, done.stdout + done.stderr
 
@@ -97,23 +98,18 @@ def test_another_machine_is_refused_before_anything_is_measured(measured, tmp_pa
         assert [path.stem for path in (folder / "reports").glob("*.jsonl")] == ["before"]
 
 
-def plain(**changes):
-    fields = dict.fromkeys(settings.Settings.__dataclass_fields__, "")
-    return settings.Settings(**{**fields, "fail_on": None, **changes})
-
-
 def test_the_newest_run_is_the_one_before_this(tmp_path):
     for name in ("older", "newer"):
         store.Writer.create(tmp_path, passport(run_id=name)).append([timed(CASE, "mine", 5_000)])
-    found = RegressionCheck.of(plain(reports=tmp_path, baseline="newer", fail_on=0.02))
+    found = RegressionCheck.of(read(tmp_path, reports=".", baseline="newer", fail_on="2%"))
     assert (found.run.passport.run_id, found.limit) == ("newer", 0.02)
-    assert RegressionCheck.of(plain(reports=tmp_path)) is None
+    assert RegressionCheck.of(read(tmp_path)) is None
 
 
 def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path):
     store.Writer.create(tmp_path, passport(run_id="one")).append([timed(CASE, "mine", 5_000)])
-    with pytest.raises(settings.SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"):
-        RegressionCheck.of(plain(reports=tmp_path, baseline="one", resume="latest"))
+    with pytest.raises(SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"):
+        RegressionCheck.of(read(tmp_path, reports=".", baseline="one", resume="latest"))
 
 
 def test_a_cell_that_fell_exceeds_any_limit():
@@ -128,42 +124,37 @@ def test_a_kernel_against_its_last_commit(tmp_path):
     folder = project(tmp_path)
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
         git(folder, *words)
-    kernel = folder / "kernels" / "mine" / "own.py"
-    kernel.write_text(kernel.read_text().replace("return exact(x)", "return exact(x) * 1.1"))
+    (folder / "kernels/mine/own.py").write_text(KERNELS.replace("return exact(x)", "return exact(x) * 1.1"))
     own = {"SOFTBENCH_CACHE_DIR": str(tmp_path / "cache")}
     limits = ("--softbench-against=git:HEAD", "--softbench-fail-on=2%")
-    done = bench(folder, "--softbench-profile=cpu", *limits, "-k", "own_right", **own)
-    assert "own_right@HEAD  PASSED -> INCORRECT" in done.stdout, done.stdout + done.stderr
+    done = bench(folder, "--softbench-profile=cpu", *limits, "-k", "own_right", code=1, **own)
+    assert "own_right@HEAD  PASSED -> INCORRECT" in done.stdout
     assert "--softbench-fail-on=2% fails: 1 cell fell, 0 cells slower by at least 2 %" in done.stdout
     assert "-k 'softmax-float32-16x256 and own_right'" in done.stdout
-    assert done.returncode == 1
 
-    refused = bench(folder, "--softbench-against=git:HEAD", "-k", "torch_eager", **own)
+    refused = bench(folder, "--softbench-against=git:HEAD", "-k", "torch_eager", code=4, **own)
     assert "--softbench-against: no implementation that takes part is in the other version too" in refused.stderr
-    assert refused.returncode == 4
 
 
 def test_a_kernel_in_another_environment(tmp_path):
-    folder, there = project(tmp_path / "project"), tmp_path / "other"
+    text = KERNELS.replace('"only on Sundays"', "f'{os.sys.prefix} {os.getenv(\"PYTHONPATH\")}'")
+    text = text.replace("distribution-that-nobody-has", "triton>=0.2")
+    folder, there = project(tmp_path / "project", own=text), tmp_path / "other"
     venv.create(there, symlinks=True)
     site = next(there.glob("lib/*/site-packages"))
     site.joinpath("more.pth").write_text("\n".join(path for path in sys.path if "-packages" in path))
     triton = site / "triton-0.1.dist-info" / "METADATA"
     triton.parent.mkdir()
     triton.write_text("Version: 0.1\n")
-    kernel = folder / "kernels/mine/own.py"
-    text = kernel.read_text().replace('"only on Sundays"', "f'{os.sys.prefix} {os.getenv(\"PYTHONPATH\")}'")
-    kernel.write_text(text.replace("distribution-that-nobody-has", "triton>=0.2"))
     against = ("--softbench-profile=cpu", f"--softbench-against=venv:{there}")
     done = bench(folder, *against, "-k", "refusing or lacking or right", "--softbench-fail-on=1000%", code=0)
     assert re.search(r"^softmax-float32-16x256 +own_right@other +[a-z ]+ [-+]\d", done.stdout, re.M)
     assert re.search(r"@other\s+ran\s+with[^@]*\striton\s0\.1\s\(here\s\S+\)\.", done.stdout)
-    header, *cells = record_lines(folder)
-    reasons = {cell["variant"]["implementation"]: cell.get("reason", "") for cell in cells}
+    reasons = {name: cell.get("reason", "") for name, cell in cells_by_name(folder).items()}
     assert reasons["own_refusing"].startswith(f"{sys.prefix} /")
     assert reasons["own_refusing@other"] == f"{there} None"
     assert reasons["own_lacking@other"] == "needs triton >= 0.2, and 0.1 is installed in the environment other"
-    assert "--softbench-against=venv:other" in header["command"]
+    assert "--softbench-against=venv:other" in record_lines(folder)[0]["command"]
 
     (tmp_path / "again").symlink_to(there)
     again = bench(folder, f"{against[1]}/../again", against[0], "--softbench-resume=latest")

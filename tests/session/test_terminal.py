@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.projects import bench, project
+from support.projects import KERNELS, bench, project
 from support.screens import on_terminal
 
 LONG = "own_with_a_name_that_is_longer_than_any_column_of_eighty_can_take_beside_its_figures"
@@ -23,9 +23,7 @@ def pytest_unconfigure():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The project with a kernel of a long name, which says at the end whether rich was imported."""
-    made = project(tmp_path_factory.mktemp("terminal"))
-    kernels = made / "kernels" / "mine" / "own.py"
-    kernels.write_text(kernels.read_text() + KERNEL)
+    made = project(tmp_path_factory.mktemp("terminal"), own=KERNELS + KERNEL)
     (made / "conftest.py").write_text(WITNESS)
     return made
 
@@ -41,11 +39,10 @@ def board_of(screen):
 
 
 def test_the_contest_is_seen_while_it_runs(shown):
-    boards = [board_of(screen) for screen in shown.saw("% of roof") if any(" elapsed" in line for line in screen)]
-    assert boards
-    heads = {re.sub(r"[\d]+", "N", board[0]) for board in map(board_of, shown.saw(" elapsed"))}
+    boards = [board_of(screen) for screen in shown.saw(" elapsed")]
+    heads = {re.sub(r"\d+", "N", board[0]) for board in boards}
     assert {"[N/N] softmax-floatN-NxN: compiling and checking, N of N", "[N/N] softmax-floatN-NxN: warming up"} <= heads
-    assert {board[0][:5] for board in map(board_of, shown.saw(" elapsed"))} == {"[1/2]", "[2/2]"}
+    assert {board[0][:5] for board in boards} == {"[1/2]", "[2/2]"}
     # A screen may be seen while its lines are being written: the last one says that all are there.
     whole = [board for board in boards if any(line.startswith("(host_copy:") for line in board)]
     timed = next(board for board in whole if any("undecided" in line for line in board))

@@ -141,10 +141,12 @@ class Command:
             text=True,
         )
 
-    def run(self, *options, **environment):
+    def run(self, *options, code=0, **environment):
+        """What it says; it must end with this code."""
         process = self.start(*options, **environment)
         text, _ = process.communicate(timeout=60)
-        return process.returncode, text
+        assert process.returncode == code, text
+        return text
 
     def log(self):
         """Contests in the order of their beginnings: case, CUDA_VISIBLE_DEVICES, process."""
