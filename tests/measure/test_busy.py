@@ -21,8 +21,6 @@ from softbench.model import notes
 from softbench.render.report.trust import checks
 from softbench.session import settings
 
-pytest_plugins = ["pytester"]
-
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -140,8 +138,6 @@ def test_a_timed_worker_has_one_thread(tmp_path, monkeypatch):
 
 
 def test_a_timed_worker_has_as_many_threads_as_are_asked_for(tmp_path):
-    projects.project(tmp_path)
-    (tmp_path / "kernels" / "mine" / "own.py").write_text(KERNEL)
-    done = projects.bench(tmp_path, "-k", "own", "--softbench-threads=2", OMP_NUM_THREADS="")
+    done = projects.bench(projects.project(tmp_path, own=KERNEL), "-k", "own", "--softbench-threads=2", OMP_NUM_THREADS="")
     assert "2 of torch, 2 of others" in done.stdout, done.stdout[-2000:]
     assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == 2

@@ -51,7 +51,7 @@ def test_what_is_missing(requirement, card, why):
     assert device.missing(requirement, card) == why
 
 
-@pytest.mark.parametrize("requirement", ["", "triton>=", "triton>=3,<4", "triton==3.6", "cuda>=hopper", "a b"])
+@over("requirement", ["", "triton>=", "triton>=3,<4", "triton==3.6", "cuda>=hopper", "a b"])
 def test_a_requirement_that_cannot_be_read_is_not_met(requirement):
     assert f"{requirement!r} cannot be read" in device.missing(requirement, H200)
 
@@ -142,7 +142,7 @@ def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two):
     assert device.gpus()[0].id == f"MIG-{UUIDS[0]}"
 
 
-@pytest.mark.parametrize(
+@over(
     ("given", "names"),
     [
         (None, ("0", "1")),
@@ -177,7 +177,7 @@ def test_telemetry_without_nvml_is_empty():
 
 
 # As nvidia-ml-py names them: idle, application clocks, power cap, hw slowdown, sync boost, sw and hw thermal, power brake, display.
-@pytest.mark.parametrize(
+@over(
     ("bits", "words", "is_throttled"),
     [
         (0, "", False),
@@ -189,7 +189,7 @@ def test_telemetry_without_nvml_is_empty():
         (0x80, "power_brake", True),
     ],
 )
-@pytest.mark.parametrize("power_mw", [512_700, None])
+@over("power_mw", [512_700, None])
 def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_throttled, power_mw):
     monkeypatch.setitem(sys.modules, "pynvml", Nvml(bits, power_mw))
     reading = device.Monitor(H200).read()
@@ -197,24 +197,10 @@ def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_thro
     assert reading.is_throttled is is_throttled
 
 
-@pytest.fixture
-def faked(pytester, monkeypatch):
+def test_another_gpu_is_refused_naming_both_unless_any_will_do(collected, refusal, monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: H200)
-    pytester.makefile(
-        ".yaml", shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}"
-    )
-    return pytester
-
-
-def test_another_gpu_is_refused_naming_both_unless_any_will_do(faked):
-    asks = ("-p", "softbench.plugin", "--softbench", "--collect-only", "-q", "--softbench-expect-gpu")
+    asks = ("--softbench-profile=cpu", "--softbench-expect-gpu")
     for given in (["H200"], ["H100", "--softbench-any-gpu"]):
-        result = faked.runpytest_inprocess(*asks, *given)
-        result.stdout.fnmatch_lines(["shapes.yaml::softmax-float16-8x64::torch_eager"])
-    result = faked.runpytest_inprocess(*asks, "H100")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["ERROR: softbench: an H100 is expected, but this machine has 'NVIDIA H200'; add --softbench-any-gpu to run *"]
-    )
-    assert len([line for line in result.stderr.lines if line.strip()]) == 1
-    result.stdout.no_fnmatch_line("*::*")
+        assert "shapes.yaml::softmax-float32-16x256::torch_eager" in collected(*asks, *given)
+    said = "an H100 is expected, but this machine has 'NVIDIA H200'; add --softbench-any-gpu to run "
+    assert said in refusal("--collect-only", "-q", *asks, "H100")

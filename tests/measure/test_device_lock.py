@@ -11,6 +11,7 @@ import time
 import pytest
 from support import builders
 from support.offenders import NEXT, arena, seconds_until, write
+from support.options import read
 from support.projects import ROOT, project, record_lines, started
 
 from softbench.measure import device_lock
@@ -19,7 +20,6 @@ from softbench.records import store
 from softbench.session import passport
 from softbench.session.journal import Journal
 from softbench.session.selection import Selection
-from softbench.session.settings import Settings
 
 HOLDER = """
 import os, sys, time
@@ -193,13 +193,11 @@ def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder, tmp_path):
 
 def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(passport, "issue", lambda *arguments: builders.passport(run_id="r1"))
-    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
-    journals = [Journal(settings, Selection()) for _ in range(3)]
+    journals = [Journal(read(tmp_path), Selection()) for _ in range(3)]
     for journal in journals:
         journal.open()
-    assert [journal.record_file for journal in journals] == [tmp_path / f"{name}.jsonl" for name in ("r1", "r1-2", "r1-3")]
+    assert [journal.record_file.name for journal in journals] == ["r1.jsonl", "r1-2.jsonl", "r1-3.jsonl"]
     for journal in journals:
-        assert journal.record_file
         assert store.header(journal.record_file) == journal.begin()
 
 

@@ -71,15 +71,12 @@ def test_the_command_ends_as_if_nothing_waited(tmp_path):
         file.write_text(file.read_text().replace("BAD_COLUMNS, calls = 64, 0", "BAD_COLUMNS, calls = 256, 0"))
     wanted = " or ".join(["own_right", *names])
     prefix = ["env", f"SOFTBENCH_WRITABLE={folder}"]  # a Python of its own, to its end
-    done = bench(folder, "-k", wanted, prefix=prefix)
-    assert done.returncode == 0, done.stdout
-    assert done.stderr == ""
+    assert bench(folder, "-k", wanted, prefix=prefix, code=0).stderr == ""
     (path,) = (folder / "reports").glob("*.jsonl")
     found = {record.variant.id: record.status.value for record in store.read(path).records if record.role == "entrant"}
     assert found == dict.fromkeys(["own_right", *names], "PASSED")
     before = path.read_bytes()
-    again = ["--softbench-resume=latest"]
-    assert bench(folder, "-k", "own_", *again, SOFTBENCH_WRITABLE=str(folder)).returncode == 1
+    bench(folder, "-k", "own_", "--softbench-resume=latest", code=1, SOFTBENCH_WRITABLE=str(folder))
     assert path.read_bytes().startswith(before)
 
 

@@ -4,8 +4,11 @@ No GPU is needed: a made-up one whose workers run on the CPU for as long as it i
 hidden from them, and the contexts of those that live end with it.
 """
 
+from dataclasses import replace
+
 import pytest
 from support.cards import H200
+from support.offenders import BAD, write
 from support.pools import Forked
 from support.projects import bench, project, record_lines
 
@@ -14,7 +17,7 @@ from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.contest.workers import Answer
-from softbench.model import Case, Status
+from softbench.model import Status
 
 SHAPES = """
 profiles:
@@ -58,52 +61,40 @@ def own_breaker(case):
 
 
 def test_a_gpu_that_is_gone_ends_the_run_which_is_completed_when_it_is_back(tmp_path):
-    folder = project(tmp_path)
+    folder = project(tmp_path, breaker=BREAKER)
     (folder / "shapes.yaml").write_text(SHAPES)
     (folder / "conftest.py").write_text(CONFTEST)
-    (folder / "kernels" / "mine" / "breaker.py").write_text(BREAKER)
     (folder / "kernels" / "mine" / "breaks").touch()
-    options = ["--softbench-profile=three", "-k", "own_right or own_breaker"]
-    done = bench(folder, *options, SOFTBENCH_WRITABLE=str(folder))
-    assert done.returncode == 2, done.stdout + done.stderr
+
+    def run(*options, code):
+        return bench(folder, "-k", "own_right or own_breaker", *options, code=code, SOFTBENCH_WRITABLE=str(folder))
+
+    done = run(code=2)
     assert "NVIDIA H200 (GPU-7) cannot be used any more: start raised" in done.stdout
     assert "Traceback" not in done.stdout
     assert [(cell["case"]["shape"][0], cell["status"]) for cell in record_lines(folder)[1:]] == [(4, "PASSED")] * 2
 
-    done = bench(folder, *options, "--softbench-resume=latest", SOFTBENCH_WRITABLE=str(folder))  # it still is not there
-    assert done.returncode == 2, done.stdout + done.stderr
+    run("--softbench-resume=latest", code=2)  # it still is not there
     assert len(record_lines(folder)) == 3
 
     (folder / "kernels" / "mine" / "breaks").unlink()
     (folder / "lost").unlink()
-    done = bench(folder, *options, "--softbench-resume=latest", SOFTBENCH_WRITABLE=str(folder))
-    assert done.returncode == 0, done.stdout + done.stderr
+    run("--softbench-resume=latest", code=0)
     cells = record_lines(folder)[1:]
     assert {(cell["case"]["shape"][0], cell["status"]) for cell in cells} == {(n, "PASSED") for n in (4, 8, 16)}
     assert len(cells) == 6
 
 
-FAILING = """
-import os
-from softbench import implementation
-
-@implementation(operator="softmax")
-def own_dying(case):
-    os._exit(5)
-"""
-
-
 def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "dying.py").write_text(FAILING)
+    write(tmp_path, "dying", "factory", "os._exit(5)")
     pool = WorkerPool("cpu", lambda: Forked({}))
-    case = Case("softmax", (4, 64), "float32", "float32", timed=False)
+    contest, variants = Contest(Rules(), pool, H200), registry.find([tmp_path])
     try:
-        (record,) = Contest(Rules(), pool, H200).run(case, registry.find([tmp_path]))
+        (record,) = contest.run(replace(BAD, timed=False), variants)
         assert (record.status, record.reason) == (Status.CRASHED, "the process ended itself with exit code 5")
         pool.device = "cuda"  # and now there is none
         with pytest.raises(DeviceLost, match="cannot be used any more"):
-            Contest(Rules(), pool, H200).run(case, registry.find([tmp_path]))
+            contest.run(replace(BAD, timed=False), variants)
     finally:
         pool.close()
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from support import builders
 from support.cards import H200, Nvml
+from support.options import read
 
 from softbench.measure import device
 from softbench.measure.contest.processes import Forkserver, Worker
@@ -19,7 +20,6 @@ from softbench.model import Status
 from softbench.session.bench import Bench
 from softbench.session.journal import Journal
 from softbench.session.selection import Selection
-from softbench.session.settings import Settings
 
 pytest_plugins = ["pytester"]
 CARD = replace(H200, uuid="GPU-1")
@@ -140,11 +140,14 @@ class Contest:
         ]
 
 
+def journal_of(folder, case, variant, **options):
+    return Journal(read(folder, **options), Selection((case,), (variant,), takes_part={case: [variant]}))
+
+
 def measured(tmp_path, monkeypatch, contest):
     monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
     case, variant = builders.softmax_case(), builders.variant("fast")
-    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "", 1, "", False, ())
-    journal = Journal(settings, Selection((case,), (variant,), takes_part={case: [variant]}))
+    journal = journal_of(tmp_path, case, variant)
     bench = Bench(journal)
     bench._make_contest(1)  # reads who is there
     monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
@@ -187,8 +190,7 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(nvml, stranger, tmp_p
     record, _ = measured(tmp_path, monkeypatch, contest)
     assert record.reason.startswith("launch: no")
     assert ("other processes held memory on this GPU" in record.reason) == crowded
-    settings = Settings(("p",), tmp_path, (), tmp_path, 1.0, 1.0, "latest", 1, "", False, ())
-    again = Journal(settings, Selection((case,), (record.variant,), takes_part={case: [record.variant]}))
+    again = journal_of(tmp_path, case, record.variant, resume="latest")
     again.open()
     assert again.knows(case) != crowded
 
@@ -197,13 +199,10 @@ def test_on_a_cpu_a_record_has_no_card(tmp_path, monkeypatch):
     assert {r.gpu for r in measured(tmp_path, monkeypatch, Contest(None))} == {""}
 
 
-def test_the_header_warns(nvml, stranger, pytester, monkeypatch):
+def test_the_header_warns(nvml, stranger, here, monkeypatch):
     monkeypatch.setattr(device, "gpus", lambda: (CARD,))
     nvml.compute = {stranger: 1_000_000_000}
-    pytester.makefile(
-        ".yaml", shapes="profiles: {gpu: {description: d, groups: [{operator: softmax, dtype: float16, shapes: [[8, 64]]}]}}"
-    )
-    result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only")
+    result = here("--softbench-profile=cpu", "--collect-only")
     assert result.ret == 0
     (line,) = [line for line in result.outlines if "WARNING" in line]
     assert line.startswith("softbench: WARNING: also on GPU GPU-1: ")

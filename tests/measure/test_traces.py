@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.projects import bench, project, record_lines
+from support.projects import bench, cells_by_name, project
 
 from softbench import cli
 from softbench.measure.worker import traces
@@ -37,7 +37,6 @@ def bad_zeros(case):
         return x * 0
     return launch
 '''
-HELPER = "def deep(x):\n    return x @ x @ x\n"
 TRITON = '''
 """A load without a mask."""
 import torch
@@ -73,9 +72,7 @@ def bad_name(case):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
-    folder = project(tmp_path_factory.mktemp("failed"))
-    (folder / "kernels" / "mine" / "bad.py").write_text(KERNELS)
-    (folder / "kernels" / "mine" / "_helper.py").write_text(HELPER)
+    folder = project(tmp_path_factory.mktemp("failed"), bad=KERNELS, _helper="def deep(x):\n    return x @ x @ x\n")
     (folder / "kernels" / "tri").mkdir()
     (folder / "kernels" / "tri" / "load.py").write_text(TRITON)
     return folder, bench(folder, "-k", "bad_").stdout
@@ -86,8 +83,7 @@ def section(failed, name):
 
 
 def cell(failed, name):
-    (found,) = (c for c in record_lines(failed[0])[1:] if c["variant"]["implementation"] == name)
-    return found
+    return cells_by_name(failed[0])[name]
 
 
 def test_a_failure_shows_the_traceback_from_the_authors_file_down(failed):
@@ -109,19 +105,14 @@ def test_a_failure_shows_what_the_file_printed(failed):
 
 def test_a_crash_says_where_in_the_authors_file(failed):
     assert cell(failed, "bad_crashes")["reason"].endswith("SIGSEGV in launch (bad.py:20); its last words: about to crash")
-    told = cell(failed, "bad_crashes")["traceback"]
-    assert told[0] == "Fatal Python error: Segmentation fault"
-    assert told[-1] == '  File "mine/bad.py", line 20 in launch'
+    first, *_, last = cell(failed, "bad_crashes")["traceback"]
+    assert (first, last) == ("Fatal Python error: Segmentation fault", '  File "mine/bad.py", line 20 in launch')
     assert cell(failed, "bad_crashes")["output"] == ["about to crash"]
 
 
-def test_a_load_that_leaves_memory_in_the_interpreter_names_its_line(failed):
+def test_a_triton_kernel_that_leaves_memory_or_has_an_error_names_its_line(failed):
     pytest.importorskip("triton")
     assert "died of SIGSEGV in kernel (load.py:11)" in cell(failed, "bad_load")["reason"]
-
-
-def test_an_error_in_a_triton_kernel_names_the_kernels_line(failed):
-    pytest.importorskip("triton")
     assert cell(failed, "bad_name")["reason"].endswith("(load.py:15)")
 
 
