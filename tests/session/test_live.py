@@ -15,7 +15,6 @@ from softbench.session.live import Live, terminal
 from softbench.session.live.board import LiveBoard
 
 CASE = make.softmax_case(4096, 1024)
-CHECKED = make.softmax_case(37, 1000, timed=False)
 SGR = r"\x1b\[[\d;]*m"
 WORDS = ("[1/2] softmax-float16-4096x1024: rounds, placement 3", "0:12 elapsed, this case 0:04, about 1:00 left")
 FIELD = [

@@ -31,9 +31,8 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch):
     assert words[-1] == f"softmax-float16-4096x1024: rounds, placement 8, round {ROUNDS}"
     assert [p.state for p in seen[0][2]] == ["checked", "checked", "INCORRECT"]
     *_, last = seen
-    assert [(p.name, p.state) for p in last[2]] == [
-        *(("copy", ""), ("fast", "undecided"), ("slow", "undecided"), ("failed", "INCORRECT"))
-    ]
+    states = {"copy": "", "fast": "undecided", "slow": "undecided", "failed": "INCORRECT"}
+    assert [(p.name, p.state) for p in last[2]] == [*states.items()]
     assert [p.percent_of_roof for p in last[2]][:2] == [100.0, pytest.approx(90, rel=0.01)]
     assert last[2][1].latency_ns == pytest.approx(1e6 / PLAN.launches, rel=0.01)
     assert [p.state for p in view.players()][1:3] == ["decided", "decided"]

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support import builders
 from support.cards import CARDS
+from support.grids import over
 
 from softbench.measure import device
 from softbench.records import shards, store
@@ -27,7 +28,7 @@ def seats_on(monkeypatch, count, cards=CARDS, given=None):
     return seats(count)
 
 
-@pytest.mark.parametrize(
+@over(
     ("given", "cards", "names", "ids"),
     [
         (None, CARDS, ["0", "1"], ["GPU-0", "GPU-1"]),
@@ -45,7 +46,7 @@ def test_without_a_gpu_all_sit_at_the_cpu(monkeypatch):
     assert seats_on(monkeypatch, 3, ()) == (Seat("", "", tuple(sorted(os.sched_getaffinity(0)))),) * 3
 
 
-@pytest.mark.parametrize(
+@over(
     ("cards", "given", "seen"),
     [(CARDS, None, "4 GPUs are"), (CARDS[:1], "2", "1 GPU is"), (CARDS[:1], "MIG-a,MIG-b", "2 GPUs are")],
 )
@@ -61,7 +62,7 @@ def test_gpus_of_two_kinds_make_no_run(monkeypatch):
         seats_on(monkeypatch, 3, mixed)
 
 
-@pytest.mark.parametrize(
+@over(
     ("near", "shares"),
     [
         ([range(8), range(8)], [(0, 2, 4, 6), (1, 3, 5, 7)]),
@@ -75,9 +76,7 @@ def test_cores_are_divided_among_those_near_them(near, shares):
     assert share(near) == shares
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"), [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})]
-)
+@over(("text", "cores"), [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})])
 def test_the_cores_near_a_gpu_are_those_that_the_system_names(monkeypatch, text, cores):
     def read(path):
         assert str(path) == "/sys/bus/pci/devices/0000:0a:00.0/local_cpulist"
@@ -114,7 +113,7 @@ def test_a_run_is_put_in_the_order_of_its_cases(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("cards", "count"), [(CARDS[:3], 3), ((), 1)])
+@over(("cards", "count"), [(CARDS[:3], 3), ((), 1)])
 def test_auto_is_a_worker_a_gpu(monkeypatch, cards, count):
     from softbench import plugin
 

@@ -16,12 +16,9 @@ from softbench.records import store
 def statuses(folder):
     _, *cells = record_lines(folder)
     return {
-        ("-".join([cell["case"]["operator"], cell["case"]["dtype"]]), cell["variant"]["implementation"]): (
-            cell["status"],
-            cell.get("reason", ""),
-        )
-        for cell in cells
-        if cell["role"] != "roof"
+        (f"{c['case']['operator']}-{c['case']['dtype']}", c["variant"]["implementation"]): (c["status"], c.get("reason", ""))
+        for c in cells
+        if c["role"] != "roof"
     }
 
 
@@ -36,8 +33,7 @@ def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_rea
     folder, said = gelu_run
     found = statuses(folder)
     for dtype in ("float32", "bfloat16"):
-        assert found[f"gelu-{dtype}", "gelu_erf"] == ("PASSED", "")
-        assert found[f"gelu-{dtype}", "torch_eager"] == ("PASSED", "")
+        assert found[f"gelu-{dtype}", "gelu_erf"] == found[f"gelu-{dtype}", "torch_eager"] == ("PASSED", "")
         status, reason = found[f"gelu-{dtype}", "gelu_tail"]
         assert (status, reason.partition(":")[0]) == ("INCORRECT", "tail from column 255 not written")
         status, reason = found[f"gelu-{dtype}", "gelu_tanh"]
@@ -58,18 +54,15 @@ def test_the_passport_holds_the_file_that_judged(gelu_run):
     [("table", "latest"), ("report", "latest"), ("compare", "latest", "latest"), ("history",), ("show", "gelu-float32-16x256")],
 )
 def test_records_are_read_without_the_operator(gelu_run, tmp_path, monkeypatch, says, command):
-    (tmp_path / "reports").mkdir(exist_ok=True)
-    for path in (gelu_run[0] / "reports").glob("*.jsonl"):
-        (tmp_path / "reports" / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(gelu_run[0] / "reports", tmp_path / "reports", dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     assert "gelu" in says(*command)
 
 
 def test_a_changed_operator_is_another_question(gelu_run, tmp_path, monkeypatch, says):
     monkeypatch.chdir(own_operators.project(tmp_path))
-    (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
-    Path("reports").mkdir()
-    Path("reports", path.name).write_bytes(path.read_bytes())
+    shutil.copytree(gelu_run[0] / "reports", "reports")
+    (path,) = Path("reports").glob("*.jsonl")
     Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
     resumed = bench(tmp_path, "--softbench-profile=gelu", "--softbench-resume=latest", code=4)
     assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
@@ -154,7 +147,7 @@ def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(tmp_path):
 def test_debugging_a_cell_of_an_own_operator(tmp_path):
     own_operators.project(tmp_path)
     debug = ("--softbench-profile=gelu", "--softbench-debug")
-    assert bench(tmp_path, *debug, "-k", "float32 and gelu_erf").returncode == 0
+    bench(tmp_path, *debug, "-k", "float32 and gelu_erf", code=0)
     assert "INCORRECT" in bench(tmp_path, *debug, "-k", "float32 and gelu_tail").stdout
 
 
@@ -165,9 +158,6 @@ def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path):
     assert {found[key] for key in found if key[1] in ("torch_eager", "last_of_ties")} == {("PASSED", "")}
     reasons = {name: reason for (_, name), (status, reason) in found.items() if status == "INCORRECT"}
     assert {"next_target", "twice_the_first", "mask_of_the_first_row"} == set(reasons)
-    assert (
-        re.match(r"output 1: row 0, column 1: got \d+, expected \d+; ", reasons["twice_the_first"])
-        or "expected" in reasons["twice_the_first"]
-    )
+    assert "expected" in reasons["twice_the_first"]
     assert re.match(r"output 1: every element is 1: row 0, column 0: got 1, exp", reasons["mask_of_the_first_row"])
     assert "row 0, column 0: got" in reasons["next_target"]

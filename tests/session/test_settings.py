@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.grids import over
 from support.options import read
 
 from softbench import resources
@@ -41,7 +42,7 @@ def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path):
     assert found.selection.endswith(" --softbench-drawn=100000 --softbench-drawn-from=7")
 
 
-@pytest.mark.parametrize("given", ["100001", "-1", "many", "1.5", "9" * 5000])
+@over("given", ["100001", "-1", "many", "1.5", "9" * 5000])
 def test_a_number_of_drawn_cases_is_bounded(tmp_path, given):
     with pytest.raises(SettingsError, match=r"^--softbench-drawn: .* is not a whole number from 0 to 100000$"):
         read(tmp_path, drawn=given)
@@ -56,40 +57,28 @@ def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path):
     )
 
 
-def test_a_shapes_file_of_ones_own_overrides(tmp_path):
+def test_files_of_ones_own(tmp_path):
     own = tmp_path / "shapes.yaml"
     own.write_text("")
     assert read(tmp_path).shapes == own.resolve()
     assert read(tmp_path, shapes="other.yaml").shapes == (tmp_path / "other.yaml").resolve()
-
-
-def test_folders_of_ones_own_come_behind_ours_and_once(tmp_path):
     ours = resources.bundled_impls().resolve()
     assert read(tmp_path, impls=["b", "a", "./b", str(ours)]).impls == (ours, tmp_path / "b", tmp_path / "a")
-
-
-def test_reports_go_where_they_are_asked_to(tmp_path):
     assert read(tmp_path, reports="x/y").reports == tmp_path / "x/y"
     assert read(tmp_path, reports="/elsewhere").reports == Path("/elsewhere")
 
 
-@pytest.mark.parametrize(
-    ("text", "names"), [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))]
-)
+@over(("text", "names"), [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))])
 def test_profiles(tmp_path, text, names):
     assert read(tmp_path, profile=text).profiles == names
 
 
-@pytest.mark.parametrize(
+@over(
     ("option", "text"),
     [
-        *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ")),
-        *(("budget", text) for text in ("5,", ",")),
+        *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ", "5,", ",")),
         ("timeout", "0"),
-        ("seed", "1.5"),
-        ("seed", "x"),
-        ("seed", str(2**63)),
-        ("seed", str(-(2**63) - 1)),
+        *(("seed", text) for text in ("1.5", "x", str(2**63), str(-(2**63) - 1))),
         ("shapes", "a\0b"),
         ("reports", "a\0b"),
         ("profile", ","),
@@ -111,9 +100,7 @@ def test_a_limit_is_a_share(tmp_path):
     assert read(tmp_path, baseline="latest").fail_on is None
 
 
-@pytest.mark.parametrize(
-    ("text", "of_case", "of_run"), [("0.5", 0.5, 0.0), ("2,1e2", 2.0, 100.0), (",60", settings.CPU_BUDGET_S, 60.0)]
-)
+@over(("text", "of_case", "of_run"), [("0.5", 0.5, 0.0), ("2,1e2", 2.0, 100.0), (",60", settings.CPU_BUDGET_S, 60.0)])
 def test_a_budget_of_a_case_and_of_the_run(tmp_path, text, of_case, of_run):
     found = read(tmp_path, budget=text, timeout="30", seed="-7")
     assert (found.budget_s, found.run_budget_s, found.timeout_s, found.seed) == (of_case, of_run, 30.0, -7)

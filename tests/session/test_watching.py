@@ -3,6 +3,8 @@
 import re
 import signal
 import subprocess
+from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -20,23 +22,27 @@ from softbench import implementation
 def edited(case):
     return lambda x: x.softmax(-1)
 """
-ENTRIES = frozenset(map(Path, ("/k/mine/a.py", "/k/mine/b.py", "/k/other/c.py")))
+
+
+def paths(names):
+    return {Path("/k", name) for name in names.split()}
 
 
 @over(
     ("saved", "again"),
     [
-        ({"/k/mine/a.py"}, {"/k/mine/a.py"}),
-        ({"/k/mine/a.py", "/k/other/c.py"}, {"/k/mine/a.py", "/k/other/c.py"}),
-        ({"/k/mine/_shared.py"}, {"/k/mine/a.py", "/k/mine/b.py"}),
-        ({"/k/mine/deep/kernel.cu"}, {"/k/mine/a.py", "/k/mine/b.py"}),
-        ({"/k/shapes.yaml"}, None),
-        ({"/k/mine/a.py", "/k/shapes.yaml"}, None),
-        ({"/k/common.cuh"}, None),
+        ("mine/a.py", "mine/a.py"),
+        ("mine/a.py other/c.py", "mine/a.py other/c.py"),
+        ("mine/_shared.py", "mine/a.py mine/b.py"),
+        ("mine/deep/kernel.cu", "mine/a.py mine/b.py"),
+        ("shapes.yaml", ""),
+        ("mine/a.py shapes.yaml", ""),
+        ("common.cuh", ""),
     ],
 )
 def test_which_files_run_again(saved, again):
-    assert affected(set(map(Path, saved)), ENTRIES) == (None if again is None else set(map(Path, again)))
+    """Nothing stands for all."""
+    assert affected(paths(saved), paths("mine/a.py mine/b.py other/c.py")) == (paths(again) or None)
 
 
 def test_a_new_file_runs_alone(tmp_path):
@@ -76,21 +82,23 @@ def test_a_file_is_read_when_its_editor_has_written_all(tmp_path, monkeypatch):
 
 
 class Screen:
-    def __init__(self, folder):
-        self.kernel = folder / "kernels" / "mine" / "own.py"
-        self.save(KERNEL)
-        self.process = started(folder, "--softbench-watch", "--softbench-quick", "--softbench-profile=cpu")
-
-    def save(self, text):
-        self.kernel.write_text(text)
+    def __init__(self, folder, *options):
+        self.save = (folder / "kernels" / "mine" / "own.py").write_text
+        self.process = started(folder, "--softbench-watch", "--softbench-quick", *options)
 
     def run(self):
         lines = iter(self.process.stdout.readline, "")
-        return "".join([*iter(lambda: self._before(next(lines)), "")])
+        return "".join(takewhile(lambda line: not line.startswith("softbench: watches "), lines))
 
-    @staticmethod
-    def _before(line):
-        return "" if line.startswith("softbench: watches ") else line
+
+@contextmanager
+def watched(*arguments):
+    shown = Screen(*arguments)
+    try:
+        yield shown
+    finally:
+        shown.process.kill()
+        shown.process.communicate()
 
 
 def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path):
@@ -98,25 +106,16 @@ def test_a_mistake_in_an_operator_does_not_end_the_watch(tmp_path):
     law = tmp_path / "operators" / "gelu.py"
     right = law.read_text()
     law.write_text(right.replace("return 0.5 *", "return 0.4 *"))
-    shown = Screen.__new__(Screen)
-    shown.process = started(
-        tmp_path, "--softbench-watch", "--softbench-quick", "--softbench-profile=gelu", "-k", "gelu_erf and float32"
-    )
-    try:
+    with watched(tmp_path, "--softbench-profile=gelu", "-k", "gelu_erf and float32") as shown:
         assert "disagrees with the reference" in shown.run()
         law.write_text(right)
         assert "passed" in shown.run()
-    finally:
-        shown.process.kill()
-        shown.process.communicate()
 
 
 @pytest.fixture
 def screen(tmp_path):
-    shown = Screen(project(tmp_path))
-    yield shown
-    shown.process.kill()
-    shown.process.communicate()
+    with watched(project(tmp_path, own=KERNEL), "--softbench-profile=cpu") as shown:
+        yield shown
 
 
 def test_three_saves(screen):
