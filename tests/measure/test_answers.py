@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from textwrap import indent
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.grids import over
@@ -20,14 +19,15 @@ from softbench.measure.contest.workers import ask
 from softbench.measure.worker import wire
 from softbench.model import Accuracy, Calibration, KernelResources, Status
 
+KERNELS = [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]
 GOOD = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {"accuracy": {"largest": 0.5, "p99": 0.25, "bias": -0.1, "elements": 64}},
     "author": {"path": "/tmp/x", "open_because": ""},
-    "take": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}], "digest": "ab", "accuracy": None},
+    "take": {"kernels": KERNELS, "digest": "ab", "accuracy": None},
     "cold": {"cold": [[4]]},
     "prove": {},
-    "compile": {"kernels": [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]},
+    "compile": {"kernels": KERNELS},
     "estimate": {"ns": 1},
     "place": {},
     "turn": {"ns": 10**9},
@@ -42,6 +42,7 @@ NEAR = GOOD["prepare"]["accuracy"]
 NOT_NEAR = [
     {"largest": 1.5}, {"largest": 0.1}, {"p99": -0.1}, {"bias": 2.0}, {"elements": 0}, {"elements": 1.0}, {"p99": "0"},
 ]  # fmt: skip
+UNASKED = "wrote into the harness's own channel: an answer to what it was not asked"
 FAILED = {"ok": False, "status": "RUNTIME_ERROR", "reason": "on purpose", "fatal": False}
 
 
@@ -119,12 +120,18 @@ def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late()
     assert operations == set(OPERATIONS) == set(GOOD)
 
 
-def test_values_come_as_the_types_of_records():
-    assert says("compile", {"ok": True} | GOOD["compile"]).data == {"kernels": (KernelResources("k", 32, 0, 48),)}
-    assert says("calibrate", {"ok": True} | GOOD["calibrate"]).data["calibrations"] == (Calibration("graph", (1,), (2,)),)
-    assert says("call", {"ok": True} | GOOD["call"]).data == {"call": ((1, 2), (3,))}
-    assert says("cold", {"ok": True} | GOOD["cold"]).data == {"cold": ((4,),)}
-    assert says("prepare", {"ok": True} | GOOD["prepare"]).data == {"accuracy": Accuracy(0.5, 0.25, -0.1, 64)}
+@over(
+    ("operation", "data"),
+    [
+        ("compile", {"kernels": (KernelResources("k", 32, 0, 48),)}),
+        ("calibrate", {"calibrations": (Calibration("graph", (1,), (2,)),)}),
+        ("call", {"call": ((1, 2), (3,))}),
+        ("cold", {"cold": ((4,),)}),
+        ("prepare", {"accuracy": Accuracy(0.5, 0.25, -0.1, 64)}),
+    ],
+)
+def test_values_come_as_the_types_of_records(operation, data):
+    assert says(operation, {"ok": True} | GOOD[operation]).data == data
 
 
 @over("ns", ["soon", None, True, 0, -1, 1.5, [1], {}, 2**53, 10**400])
@@ -132,7 +139,7 @@ def test_a_time_is_a_whole_number_of_nanoseconds(ns):
     assert is_nonsense(says("turn", {"ok": True, "ns": ns}))
 
 
-@pytest.mark.parametrize("text", ["1e400", "-1e400", "NaN", "1" * 5000], ids=str)
+@over("text", ["1e400", "-1e400", "NaN", "1" * 5000])
 def test_a_time_that_json_cannot_hold(text):
     found = says("turn", b'{"ok": true, "id": "ID", "ns": %s}' % text.encode())
     assert is_nonsense(found)
@@ -147,13 +154,8 @@ def test_a_time_that_json_cannot_hold(text):
         ("prepare", {"ns": 1}),
         ("hello", {"free_bytes": -1}),
         ("hello", {"free_bytes": "all"}),
-        ("call", {"call": []}),
-        ("call", {"call": [[]]}),
-        ("call", {"call": [[0]]}),
-        ("call", {"call": [[1] * 1001]}),
-        ("call", {"call": "abc"}),
-        ("compile", {"kernels": [{"name": "k"}]}),
-        ("compile", {"kernels": [[1, 2, 3, 4]]}),
+        *(("call", {"call": times}) for times in ([], [[]], [[0]], [[1] * 1001], "abc")),
+        *(("compile", {"kernels": [kernel]}) for kernel in ({"name": "k"}, [1, 2, 3, 4])),
         ("compile", {"kernels": [["k", 1, 2, 3]] * 1001}),
         ("calibrate", {"calibrations": {"clock": "graph"}}),
         ("device", {"device": [[1.0]]}),
@@ -188,15 +190,13 @@ def test_a_reason_is_one_line_and_bounded():
 
 
 def test_an_answer_to_nothing_that_was_asked_is_a_crash():
-    found = says("turn", {"ok": True, "ns": 5, "id": "0" * 16}, echoes=False)
-    assert is_nonsense(found)
-    assert found.reason == "wrote into the harness's own channel: an answer to what it was not asked"
-    assert is_nonsense(says("turn", {"ok": True, "ns": 5}, echoes=False))
+    answers = [says("turn", {"ok": True, "ns": 5} | more, echoes=False) for more in ({"id": "0" * 16}, {})]
     with fake() as worker:
         worker.theirs.sendall(message(b'{"ok": true}'))
-        found = ask(worker, {"op": "prepare"}, 10)
-    assert is_nonsense(found)
-    assert found.reason == "wrote into the harness's own channel: an answer to what it was not asked"
+        answers.append(ask(worker, {"op": "prepare"}, 10))
+    for found in answers:
+        assert is_nonsense(found)
+        assert found.reason == UNASKED
 
 
 JSON = st.recursive(
@@ -242,7 +242,7 @@ def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path)
     assert passed(second)
     for name in FORGED:
         assert first[name].status is Status.CRASHED
-        assert first[name].reason.startswith("wrote into the harness's own channel: an answer to what it was not")
+        assert first[name].reason.startswith(UNASKED)
         assert passed(second, [name])
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.builders import variant
+from support.grids import over
 from support.offenders import NEXT, arena, passed, seconds_until, write
 
 from softbench.measure.contest import descriptors
@@ -56,7 +57,7 @@ class World:
         return self.entrants[0].reason
 
 
-@pytest.mark.parametrize("cores", [0.5, 1.0, 2.0])
+@over("cores", [0.5, 1.0, 2.0])
 def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch, cores):
     world = World(monkeypatch)
     for _ in range(32):
@@ -64,7 +65,7 @@ def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch, cores):
     assert world.reason == ""
 
 
-@pytest.mark.parametrize("outside", [1.0, 2.0])
+@over("outside", [1.0, 2.0])
 def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch, outside):
     world = World(monkeypatch)
     for _ in range(8):
@@ -73,9 +74,7 @@ def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch, outsid
     assert world.reason.startswith("worked outside its turns: ")
 
 
-@pytest.mark.parametrize(
-    ("said", "rest", "is_wrong"), [(1, 150_000, False), (1, 4 * MS, False), (0.7, 10, False), (1e-3, 10, True)]
-)
+@over(("said", "rest", "is_wrong"), [(1, 150_000, False), (1, 4 * MS, False), (0.7, 10, False), (1e-3, 10, True)])
 def test_a_time_far_below_what_the_parent_saw_is_incorrect(monkeypatch, said, rest, is_wrong):
     world = World(monkeypatch)
     world.placement(said=said, rest=rest)
@@ -115,9 +114,7 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
         assert workers["burns"].cpu_ns() == 0
 
 
-@pytest.mark.parametrize(
-    ("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)]
-)
+@over(("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
     done = []
     fake = SimpleNamespace(

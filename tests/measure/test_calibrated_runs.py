@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from support import builders as make
 from support.calibrations import BLIND, CALL, FAST, RIGHT, WHY
+from support.grids import over
 from support.simulated import CARD, IDLE, World
 
 from softbench.analysis import leaderboard
@@ -47,7 +48,7 @@ def test_clocks_that_are_right_are_used(monkeypatch):
     assert not any("clock" in note for note in notes)
 
 
-@pytest.mark.parametrize(
+@over(
     ("found", "kept"),
     [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, replace(FAST, clock="call")), {"cold"})],
 )
@@ -61,16 +62,22 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
     assert {samples.clock for samples in entrant.samples} == kept
 
 
-def idle(monkeypatch):
+@pytest.fixture
+def pool(monkeypatch):
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Measuring, "_measure", lambda *_: None)
     return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
 
 
-def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch):
+def calibrated(pool, rows):
+    """The calibrations of the first record of each case."""
+    made = Contest(Rules(), pool, CARD, calibrations=None)
+    return [made.run(make.softmax_case(n), [make.variant("a")])[0].calibrations for n in rows]
+
+
+def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch, pool):
     calls = []
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
-    pool = idle(monkeypatch)
     made = Contest(Rules(device_clock=True), pool, CARD, calibrations=None)
     variants = [make.variant("a"), make.variant("b")]
 
@@ -86,26 +93,20 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     assert calls == [True]
 
 
-def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch):
+def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch, pool):
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
-    pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, CARD, calibrations=None)
-    found = [made.run(make.softmax_case(rows), [make.variant("a")])[0].calibrations for rows in (1, 2, 3, 4)]
-    assert found == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
+    assert calibrated(pool, (1, 2, 3, 4)) == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
 
 
-def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch):
+def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch, pool):
     tried = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
-    pool = idle(monkeypatch)
-    made = Contest(Rules(), pool, CARD, calibrations=None)
-    for rows in range(1, 9):
-        made.run(make.softmax_case(rows), [make.variant("a")])
+    calibrated(pool, range(1, 9))
     assert len(tried) == contest_module.CALL_CALIBRATIONS
 
 
-@pytest.mark.parametrize(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
+@over(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
 def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks, due):
     records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
     assert retries.is_due(records, "graph") == due
@@ -116,6 +117,10 @@ CASE = make.softmax_case(32768, 1024)
 
 def run_with(*calibrations):
     return make.run([make.timed(CASE, "a", 5e4, calibrations=calibrations), make.timed(CASE, "b", 6e4)])
+
+
+def on_the_page(run):
+    return {check.text: check.good for check in checks(leaderboard.build(run))}
 
 
 def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path):
@@ -130,7 +135,7 @@ def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path):
             store.read(damaged)
 
 
-@pytest.mark.parametrize(
+@over(
     ("calibrations", "good", "said"),
     [
         (
@@ -143,21 +148,17 @@ def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path):
     ],
 )
 def test_the_page_says_how_the_clocks_stand(calibrations, good, said):
-    found = {check.text: check.good for check in checks(leaderboard.build(run_with(*calibrations)))}
-    assert found[said] is good
+    assert on_the_page(run_with(*calibrations))[said] is good
 
 
 def test_the_page_says_in_how_many_cases_a_clock_was_off():
-    cases = [make.softmax_case(rows, 1024) for rows in (32, 64, 128)]
-    run = make.run(
-        [make.timed(case, "a", 5e4, calibrations=(c, CALL)) for case, c in zip(cases, (FAST, RIGHT, RIGHT), strict=True)]
-    )
-    found = {check.text: check.good for check in checks(leaderboard.build(run))}
-    assert found[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
+    clocks = {32: FAST, 64: RIGHT, 128: RIGHT}
+    run = make.run([make.timed(make.softmax_case(rows), "a", 5e4, calibrations=(c, CALL)) for rows, c in clocks.items()])
+    assert on_the_page(run)[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
 
 
 def test_of_older_runs_the_page_says_nothing_about_it():
-    assert not [check.text for check in checks(leaderboard.build(run_with())) if "known duration" in check.text]
+    assert "known duration" not in "".join(on_the_page(run_with()))
 
 
 def test_the_terminal_warns_once_of_each_clock(monkeypatch):

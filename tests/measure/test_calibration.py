@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
 from support.calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
 from support.grids import over
 from support.simulated import Pool
@@ -116,7 +115,7 @@ def test_each_clock_is_read_as_implementations_are():
     assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
 
 
-@pytest.mark.parametrize("clock", ["graph", "call", "device"])
+@over("clock", ["graph", "call", "device"])
 def test_a_clock_that_runs_two_percent_off_is_tried_thrice_and_found_out(clock):
     gpu = Profiled(**{clock: 1.02})
     found = {c.clock: calibration.misreading(c) for c in calibrated(gpu)}
@@ -151,7 +150,7 @@ def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch):
     assert pool.ended == 1
 
 
-@pytest.mark.parametrize("device", [False, True])
+@over("device", [False, True])
 def test_what_cannot_be_tried_says_why(monkeypatch, device):
     clocks = ("graph", "call", "device")[: 2 + device]
     failed = Answer(False, status=Status.RUNTIME_ERROR, reason="No module named 'triton'")

@@ -47,24 +47,13 @@ def card(monkeypatch):
 
 @pytest.mark.parametrize("distance", [0, 300, 4000])
 def test_a_byte_behind_the_only_allocation_is_an_overrun(card, distance):
+    """Of two it is not: on a GPU, a temporary in float32 of 924 bytes left 50 behind the bfloat16 output that took its block."""
     y = card.cut(0, 200)
     assert card.overrun(y, allocated=1) == ""
     card.storage[200 + distance] = 0
     assert card.overrun(y, allocated=1) == OVERRUN.format("the output", distance)
-
-
-@pytest.mark.parametrize("distance", [0, 300, 4000])
-def test_another_tensor_of_the_launch_may_have_lain_there(card, distance):
-    """On a GPU, a temporary in float32 of 924 bytes left 50 bytes behind the bfloat16 output that took its block."""
-    y = card.cut(0, 200)
-    card.storage[200 + distance] = 0
     assert card.overrun(y, allocated=2) == ""
-
-
-def test_memory_that_came_anew_from_the_driver_is_not_judged(card):
-    y = card.cut(0, 200)
-    card.storage[200] = 0
-    assert card.overrun(y, allocated=1, freed=1) == ""
+    assert card.overrun(y, allocated=1, freed=1) == "", "memory that came anew from the driver is not judged"
 
 
 def test_a_storage_outside_the_regions_is_not_judged(card):

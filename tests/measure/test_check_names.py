@@ -45,7 +45,7 @@ def test_an_earlier_output_returned_again(key, words):
     assert re.search(r": row \d+, column \d+: got", text)
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["the last", "the first, then no memory"])
+@over("fails", [False, True])
 def test_an_earlier_launch_returned_again(fails):
     """Where the launches fail that would show which kind of cache it is, the verdict is the same."""
     seen = []
@@ -70,8 +70,7 @@ def test_outputs_that_were_computed_before_the_launch(known):
         asked.append(x)
         return outputs[min(len(asked), known) - 1].clone()
 
-    text = reason(case, launch)
-    assert text.startswith("precomputed: one element" if known == 2 else "cached by shape, ")
+    assert reason(case, launch).startswith("precomputed: one element" if known == 2 else "cached by shape, ")
 
 
 def test_outputs_that_were_guessed_or_differ_at_every_launch():
@@ -114,7 +113,7 @@ def test_outputs_that_differ_by_their_rounding_alone_pass():
     assert check(make(), launch, "cpu").reason == ""
 
 
-@pytest.mark.parametrize("late_s", [0.005, 0.03])
+@over("late_s", [0.005, 0.03])
 def test_an_output_that_is_written_after_the_launch_has_returned(late_s, monkeypatch):
     monkeypatch.setattr(watching, "PATIENCE_S", 5.0)
 

@@ -77,13 +77,12 @@ def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case):
     assert plan.launches == fewer or (plan.launches - 1) * least_ns < REPLAY_NS
 
 
-@pytest.mark.parametrize(
+@over(
     ("read", "written", "arithmetic_ns", "is_reused"),
     [
-        *((2**26, 2**26, 0.0, True), (2**26 + 4096, 2**26, 0.0, True)),
-        *((2**27, 2**26, 0.0, False), (2**28, 2**10, 0.0, False), (2**26, 2**26, 1e6, False)),
+        *((2**26, 2**26, 0.0, True), (2**26 + 4096, 2**26, 0.0, True)),  # a copy; weights
+        *((2**27, 2**26, 0.0, False), (2**28, 2**10, 0.0, False), (2**26, 2**26, 1e6, False)),  # a gradient; a loss; arithmetic
     ],
-    ids=["copy", "weights", "gradient", "loss", "arithmetic"],
 )
 def test_no_input_comes_twice_where_a_copy_of_its_output_would_gain(read, written, arithmetic_ns, is_reused):
     plan = plan_graph(read, written, L2_BYTES, PEAK_GB_S, arithmetic_ns)
@@ -102,21 +101,18 @@ def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
 
 
 def test_who_computes_an_input_once_is_found_by_its_repetition():
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     softmax, case = operators.get("softmax"), Case("softmax", (8, 64), "float32", "float32")
     buffers = Placement(softmax, case, "cpu", Plan(4, 2, ""), seed=1)
     computed = {}
 
     def kept(x):
         if x.data_ptr() not in computed:
-            computed[x.data_ptr()] = torch.softmax(x, dim=-1)
+            computed[x.data_ptr()] = x.softmax(-1)
         return computed[x.data_ptr()].clone()
-
-    def honest(x):
-        return torch.softmax(x, dim=-1)
 
     def reason(launch):
         return check.compare(case, *buffers.repeat(launch)).reason
 
-    assert reason(honest) == ""
+    assert reason(lambda x: x.softmax(-1)) == ""
     assert "row" in reason(kept)

@@ -41,21 +41,16 @@ def test_bytes_that_are_no_cubin_say_what_the_tool_says():
         cubin.resources(b"nonsense")
 
 
-def test_without_the_tool_the_error_says_where_it_was_looked_for(monkeypatch):
+def test_the_tool_is_taken_from_cuda_home_last_or_the_error_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_HOME", raising=False)
     cubin.cuobjdump.cache_clear()
     with pytest.raises(cubin.ToolMissing, match="CUDA_HOME"):
         cubin.resources(b"nonsense")
-
-
-def test_the_tool_is_taken_from_cuda_home_last(monkeypatch, tmp_path):
     tool = tmp_path / "bin" / "cuobjdump"
     tool.parent.mkdir()
     tool.touch(mode=0o755)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     cubin.cuobjdump.cache_clear()
     assert cubin.cuobjdump() == tool

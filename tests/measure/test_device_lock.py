@@ -70,6 +70,10 @@ def never(holder, seconds):
     pytest.fail(f"waits for {holder}")
 
 
+def hold(device="cpu", name="r", shared=False, waiting=never):
+    return DeviceLock(device, name).hold(shared=shared, waiting=waiting)
+
+
 def test_two_runs_alternate(holder, tmp_path):
     """Each would have its three turns in a row if who ends a case could begin its next one before the other."""
     first = holder("a", count=3, seconds=0.4)
@@ -92,7 +96,7 @@ def test_a_killed_holder_frees_the_device_at_once(holder, tmp_path):
         process.kill()
 
     began = time.monotonic()
-    with DeviceLock("cpu", "next").hold(shared=False, waiting=waiting) as note:
+    with hold(waiting=waiting) as note:
         assert time.monotonic() - began < 2
         assert waited[0] == f"run doomed (pid {process.pid})"
         assert note.endswith(f"s for its turn: run doomed (pid {process.pid})")
@@ -102,7 +106,7 @@ def test_a_killed_holder_frees_the_device_at_once(holder, tmp_path):
 def test_who_only_checks_shares(holder, tmp_path):
     holder("a", shared=True)
     until_begun(tmp_path)
-    with DeviceLock("cpu", "b").hold(shared=True, waiting=never) as note:
+    with hold(shared=True) as note:
         assert note == ""
 
 
@@ -112,10 +116,10 @@ def test_who_wants_to_share_does_not_overtake(folder):
     waits = threading.Event()
 
     def take(name, shared):
-        with DeviceLock("cpu", name).hold(shared=shared, waiting=lambda holder, seconds: waits.set()):
+        with hold("cpu", name, shared, lambda holder, seconds: waits.set()):
             begun.append(name)
 
-    with DeviceLock("cpu", "checking").hold(shared=True, waiting=never):
+    with hold(name="checking", shared=True):
         timing = threading.Thread(target=take, args=("timing", False))
         timing.start()
         assert waits.wait(5)
@@ -129,18 +133,14 @@ def test_who_wants_to_share_does_not_overtake(folder):
 
 
 def test_devices_do_not_wait_for_each_other(folder):
-    with (
-        DeviceLock("GPU-0", "r").hold(shared=False, waiting=never),
-        DeviceLock("GPU-1", "r").hold(shared=False, waiting=never),
-        DeviceLock("cpu", "r").hold(shared=False, waiting=never),
-    ):
+    with hold("GPU-0"), hold("GPU-1"), hold("cpu"):
         assert {path.stem for path in folder.iterdir()} == {"GPU-0", "GPU-1", "cpu"}
 
 
 def test_all_users_may_lock_what_one_has_made(folder):
     before = os.umask(0o077)
     try:
-        with DeviceLock("0000:01:00.0", "r").hold(shared=False, waiting=never):
+        with hold("0000:01:00.0"):
             pass
     finally:
         os.umask(before)
@@ -161,7 +161,7 @@ def test_a_file_that_may_only_be_read_is_locked_too(folder, holder, tmp_path, mo
         return real(path, flags, *mode)
 
     monkeypatch.setattr(os, "open", refuse)
-    with DeviceLock("cpu", "b").hold(shared=False, waiting=lambda holder, seconds: None) as note:
+    with hold(waiting=lambda holder, seconds: None) as note:
         assert "run a (pid" in note
     assert [path.name for path in seen] == ["cpu.gate", "cpu.lock"]
 
@@ -169,13 +169,13 @@ def test_a_file_that_may_only_be_read_is_locked_too(folder, holder, tmp_path, mo
 def test_without_a_folder_the_turn_is_taken_and_noted(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("SOFTBENCH_TURNS_DIR", str(tmp_path / "file"))
-    with DeviceLock("cpu", "r").hold(shared=False, waiting=never) as note:
+    with hold() as note:
         assert note == f"took no turns with other runs ({tmp_path / 'file'}: File exists)"
 
 
 def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder, tmp_path):
     write(tmp_path / "mine", "locks", "import", f"import fcntl\nheld = open({str(folder / 'cpu.lock')!r})\nfcntl.flock(held, 2)")
-    with DeviceLock("cpu", "r").hold(shared=False, waiting=never):
+    with hold():
         pass
     device_lock, told = DeviceLock("cpu", "r"), []
 

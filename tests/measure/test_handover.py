@@ -51,6 +51,11 @@ def node(**changes):
     return unit(nodes=(replace(first, **changes), *others))
 
 
+def timed(found):
+    """A hand-over that times this."""
+    return package(units=(unit(), found))
+
+
 NOTHING = unit(nodes=(), edges=(), inputs=(), outputs=(), pieces=(), slack=())
 
 
@@ -74,24 +79,24 @@ FORGED = {
     "a workspace longer than the file": package(workspaces=((AT, 1 << 20, 0),)),
     "thousands of pieces": package(pieces=tuple((AT + 2 * number * PIECE, PIECE) for number in range(5001))),
     "thousands of workspaces": package(workspaces=((AT, 16, 0),) * 5001),
-    "thousands of gaps": package(units=(unit(), unit(slack=((AT, 1),) * 5001))),
+    "thousands of gaps": timed(unit(slack=((AT, 1),) * 5001)),
     "no graph": package(units=()),
     "many graphs": package(units=(unit(),) * 9),
-    "no blocks": package(units=(unit(), node(grid=(0, 1, 1)))),
-    "more blocks than a grid has": package(units=(unit(), node(grid=(1 << 40, 1, 1)))),
-    "more threads than a block has": package(units=(unit(), node(block=(4096, 1, 1)))),
-    "more shared memory than there is": package(units=(unit(), node(shared=1 << 30))),
-    "an unknown kernel": package(units=(unit(), node(function=7))),
-    "an unknown node": package(units=(unit(), node(kind=3))),
-    "parameters of another kernel": package(units=(unit(), node(raw=Stretch(8, 16)))),
-    "an edge to nowhere": package(units=(unit(), unit(edges=((0, 9, 0),)))),
-    "an edge to itself": package(units=(unit(), unit(edges=((0, 0, 0),)))),
-    "an output of others": package(units=(unit(), output(address=BASE + SPAN))),
-    "an output beyond its memory": package(units=(unit(), output(size=2 * PIECE))),
-    "an output of negative size": package(units=(unit(), output(shape=(-4, 4)))),
-    "an input of others": package(units=(unit(), unit(inputs=((0x7F0000000000,),)))),
-    "slack of others": package(units=(unit(), unit(slack=((BASE, 64),)))),
-    "unknown memory": package(units=(unit(), unit(pieces=(4,)))),
+    "no blocks": timed(node(grid=(0, 1, 1))),
+    "more blocks than a grid has": timed(node(grid=(1 << 40, 1, 1))),
+    "more threads than a block has": timed(node(block=(4096, 1, 1))),
+    "more shared memory than there is": timed(node(shared=1 << 30)),
+    "an unknown kernel": timed(node(function=7)),
+    "an unknown node": timed(node(kind=3)),
+    "parameters of another kernel": timed(node(raw=Stretch(8, 16))),
+    "an edge to nowhere": timed(unit(edges=((0, 9, 0),))),
+    "an edge to itself": timed(unit(edges=((0, 0, 0),))),
+    "an output of others": timed(output(address=BASE + SPAN)),
+    "an output beyond its memory": timed(output(size=2 * PIECE)),
+    "an output of negative size": timed(output(shape=(-4, 4))),
+    "an input of others": timed(unit(inputs=((0x7F0000000000,),))),
+    "slack of others": timed(unit(slack=((BASE, 64),))),
+    "unknown memory": timed(unit(pieces=(4,))),
 }
 
 
@@ -122,8 +127,8 @@ def test_a_forged_hand_over_is_refused(tmp_path, what):
 @over("example", [e for e in examples.EXAMPLES if e.word.startswith(examples.FORGED)])
 def test_what_the_doctors_cheats_forge_is_refused(monkeypatch, tmp_path, example):
     apart = AT + 2 * PIECE
-    timed = unit(inputs=((apart,),), outputs=output(address=apart + 512).outputs, pieces=(1,), slack=())
-    right = package(pieces=((AT, PIECE), (apart, PIECE)), units=(unit(), unit(), timed))
+    third = unit(inputs=((apart,),), outputs=output(address=apart + 512).outputs, pieces=(1,), slack=())
+    right = package(pieces=((AT, PIECE), (apart, PIECE)), units=(unit(), unit(), third))
     assert handover.other_work(handover.read(written(tmp_path, right)).found) == ""
     with monkeypatch.context() as patch:
         patch.setattr(Builder, "write", Builder.write)
@@ -144,7 +149,7 @@ def test_timed_launches_do_the_work_of_the_checked_ones():
     assert handover.other_work(package(units=(unit(), unit(), twice))) == ""
     for other in (copies, other_grid, unit(outputs=unit().outputs * 2)):
         assert "2 launches are not 2 times" in handover.other_work(package(units=(unit(), unit(), other)))
-    assert handover.other_work(package(units=(unit(), unit(nodes=(end,)))))
+    assert handover.other_work(timed(unit(nodes=(end,))))
 
 
 def test_only_plain_files_are_read(tmp_path):

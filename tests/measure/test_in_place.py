@@ -55,7 +55,7 @@ def test_nothing_but_the_overwritten_input_is_right(launch, words):
         assert bool(words) == bool(reason), (layout, reason)
 
 
-@pytest.mark.parametrize(("name", "words"), [("right", ""), ("elsewhere", "not in the memory"), ("unwritten", "got")])
+@over(("name", "words"), [("right", ""), ("elsewhere", "not in the memory"), ("unwritten", "got")])
 def test_a_timed_call_is_held_against_its_input_from_before_it(tmp_path, name, words):
     path = tmp_path / "kernels.py"
     path.write_text(KERNELS)

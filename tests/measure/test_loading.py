@@ -98,17 +98,16 @@ def test_a_source_in_another_language_is_held_against_its_bytes_after_use(family
 
 
 def test_lines_and_sources_are_those_that_run(family):
-    (family / "_helper.py").write_text("# -*- coding: utf-8 -*-\ndef answer():\n    raise ValueError('é')\n")
-    factory = load(family)
-    answer = factory.__globals__["answer"]
-    assert inspect.getsource(answer) == "def answer():\n    raise ValueError('é')\n"
+    text = "def answer():\n    raise ValueError('é')\n"
+    (family / "_helper.py").write_text(f"# -*- coding: utf-8 -*-\n{text}")
+    answer = load(family).__globals__["answer"]
+    assert inspect.getsource(answer) == text
     (family / "_helper.py").write_text("\n\n\n\n\n")
     linecache.checkcache()
-    assert inspect.getsource(answer) == "def answer():\n    raise ValueError('é')\n"
-    try:
+    assert inspect.getsource(answer) == text
+    with pytest.raises(ValueError, match="é") as caught:
         answer()
-    except ValueError as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+    frame = traceback.extract_tb(caught.tb)[-1]
     assert (frame.filename, frame.lineno, frame.line) == (str(family / "_helper.py"), 3, "raise ValueError('é')")
 
 
