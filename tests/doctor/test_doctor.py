@@ -32,10 +32,9 @@ def outcomes(**changes):
         "low_precision": "low precision: row 7, column",
         "tail_columns": "tail from column 7 not written:",
         "tail_rows": "tail from row 7 not written:",
-        "cached_when_timed": "right in the check, wrong in a timed call: row 7, column",
-        "inspects_its_callers": "right in the check, wrong in a timed call: row 7, column",
-        "copied_random_state": "right in the check, wrong in a timed call: row 7, column",
     }
+    of_timed = ("cached_when_timed", "inspects_its_callers", "copied_random_state")
+    exact |= dict.fromkeys(of_timed, "right in the check, wrong in a timed call: row 7, column")
     case = builders.softmax_case()
     found = {name: builders.ended(case, name, Status.INCORRECT, word) for name, word in (words | exact).items()}
     found["twin_a float32"] = builders.timed(case, "twin_a", 1e4)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from support.builders import variant
 from support.grids import over
-from support.offenders import NEXT, arena, passed, seconds_until, write
+from support.offenders import NEXT, arena, passed, until, write
 
 from softbench.measure.contest import descriptors
 from softbench.measure.contest.entrant import Entrant
@@ -108,7 +108,7 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
         assert passed(field.run(NEXT), ["burns", "honest"])
         workers = {key[1]: worker for key, worker in field.contest.pool._workers.items()}
         before = {name: worker.cpu_ns() for name, worker in workers.items()}
-        assert seconds_until(lambda: workers["burns"].cpu_ns() > before["burns"] + 200 * MS, 30) < 30
+        until(lambda: workers["burns"].cpu_ns() > before["burns"] + 200 * MS, 30)
         assert workers["honest"].cpu_ns() == before["honest"]
         workers["burns"].end()
         assert workers["burns"].cpu_ns() == 0
@@ -116,17 +116,11 @@ def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_pat
 
 @over(("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
-    done = []
-    fake = SimpleNamespace(
-        RLIMIT_NOFILE=7, RLIM_INFINITY=-1, getrlimit=lambda kind: (soft, hard), setrlimit=lambda kind, to: done.append(to)
-    )
-    monkeypatch.setattr(descriptors, "resource", fake)
+    """And one that is too low is one line."""
+    done, limits = [], {"getrlimit": lambda kind: (soft, hard), "setrlimit": lambda kind, to: done.append(to)}
+    monkeypatch.setattr(descriptors, "resource", SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, **limits))
     descriptors.make_room(41)
     assert done == ([(raised, hard)] if raised else [])
-
-
-def test_a_limit_of_open_files_that_is_too_low_is_one_line(monkeypatch):
-    fake = SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, getrlimit=lambda kind: (64, 64))
-    monkeypatch.setattr(descriptors, "resource", fake)
+    soft = hard = 64
     with pytest.raises(descriptors.TooFewFiles, match=r"41 processes need about \d+ open files .*limit is 64: raise"):
         descriptors.make_room(41)

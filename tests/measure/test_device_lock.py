@@ -10,7 +10,7 @@ import time
 
 import pytest
 from support import builders
-from support.offenders import NEXT, arena, seconds_until, write
+from support.offenders import NEXT, arena, until, write
 from support.options import read
 from support.projects import ROOT, project, record_lines, started
 
@@ -63,7 +63,7 @@ def log(tmp_path):
 
 
 def until_begun(tmp_path):
-    assert seconds_until(lambda: bool(log(tmp_path)), 20) < 20
+    until(lambda: log(tmp_path), 20)
 
 
 def never(holder, seconds):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from support import offenders
-from support.offenders import BAD, NEXT, arena, passed, processes, seconds_until, write
+from support.offenders import BAD, NEXT, arena, passed, processes, until, write
 from support.pools import MARK, Forked
 
 from softbench.measure.contest import workers
@@ -49,6 +49,10 @@ def hire(forkserver):
         worker.end()
 
 
+def kill(forkserver):
+    os.kill(forkserver._process.pid, signal.SIGKILL)
+
+
 def _prepare(folder, name):
     case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
     variant = {"path": str(folder / f"{name}.py"), "source_hash": "", "name": name, "params": {}}
@@ -66,18 +70,17 @@ def test_end_returns_when_the_process_is_gone(hire, mark):
 
 def test_worker_applies_its_environment(hire, tmp_path):
     write(tmp_path, "tells", "import", "raise RuntimeError(os.environ['SOFTBENCH_TEST_WORD'])")
-    words = ("one", "two")
-    tells = {word: hire(SOFTBENCH_TEST_WORD=word, SOFTBENCH_WRITABLE=str(tmp_path)) for word in words}
-    answers = gather(dict.fromkeys(tells.values(), _prepare(tmp_path, "tells")), 60)
-    assert [f"RuntimeError: {word}" in answers[worker].reason for word, worker in tells.items()] == [True, True]
+    tells = {hire(SOFTBENCH_TEST_WORD=word, SOFTBENCH_WRITABLE=str(tmp_path)): word for word in ("one", "two")}
+    answers = gather(dict.fromkeys(tells, _prepare(tmp_path, "tells")), 60)
+    assert all(f"RuntimeError: {word}" in answers[worker].reason for worker, word in tells.items())
 
 
 def test_killed_forkserver_takes_its_workers_with_it(mark):
     forkserver = Forkserver(["no_such_module", "os:setsid"], {MARK: mark})
     worker = Worker(forkserver, {})
     assert ask(worker, HELLO, 30).ok
-    os.kill(forkserver._process.pid, signal.SIGKILL)
-    assert seconds_until(lambda: processes(mark) == [], 5) < 5
+    kill(forkserver)
+    until(lambda: processes(mark) == [])
     answer = ask(worker, HELLO, 30)
     assert (answer.status, answer.fatal) == (Status.CRASHED, True)
     assert "the one that starts processes" in answer.reason
@@ -112,12 +115,12 @@ def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, mon
 
     living, kept = one()
     killed, _ = one()
-    os.kill(killed._process.pid, signal.SIGKILL)
+    kill(killed)
     killed.close()
     assert left() == {kept}
     killed, folder = one()
-    os.kill(killed._process.pid, signal.SIGKILL)
-    assert seconds_until(lambda: len(processes(mark)) == 1 + EACH, 5) < 5
+    kill(killed)
+    until(lambda: len(processes(mark)) == 1 + EACH)
     assert left() == {kept, folder}
     next_one, other = one()
     assert left() == {kept, other}
@@ -145,8 +148,8 @@ def test_contest_survives_the_loss_of_the_forkserver(tmp_path):
     with arena(tmp_path) as field:
         assert passed(field.run(NEXT))
         forkserver = field.contest.pool._forkserver()
-        os.kill(forkserver._process.pid, signal.SIGKILL)
-        assert seconds_until(lambda: not forkserver.is_alive, 5) < 5
+        kill(forkserver)
+        until(lambda: not forkserver.is_alive)
         assert passed(field.run(BAD))
         assert len(set(field.pids("honest"))) == 2
 
@@ -157,7 +160,7 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path):
     with arena(tmp_path) as field:
 
         def interrupt():
-            assert seconds_until((tmp_path / "sleeps.py.pids").exists, 60) < 60
+            until((tmp_path / "sleeps.py.pids").exists, 60)
             time.sleep(1)  # it is asleep by then
             signal.pthread_kill(main, signal.SIGINT)
 
@@ -213,7 +216,7 @@ def test_what_later_workers_share_is_done_behind_the_first(tmp_path, mark):
         for _ in range(2):
             hired.append(Worker(forkserver, {}))
             assert ask(hired[-1], HELLO, 30).ok
-            assert seconds_until((tmp_path / "done").exists, 5) < 5
+            until((tmp_path / "done").exists)
     finally:
         for worker in hired:
             worker.end()
@@ -236,14 +239,14 @@ def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
     monkeypatch.setattr(workers, "_death", slow_death)
     if dies == "before":
         os.killpg(dead.pid, signal.SIGKILL)
-        assert seconds_until(lambda: len(processes(mark)) == 1 + EACH, 5) < 5
+        until(lambda: len(processes(mark)) == 1 + EACH)
     answers = gather({dead: _prepare(tmp_path, "dying"), quick: _prepare(tmp_path, "quick")}, 0.6)
     assert answers[dead].status is Status.CRASHED
     assert "KeyError: 'quick'" in answers[quick].reason
 
 
 def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered(hire, tmp_path):
-    (tmp_path / "slow.py").write_text("import time; time.sleep(1); raise KeyError('slow')")
+    (tmp_path / "slow.py").write_text("import time; time.sleep(1); raise KeyError")
     (tmp_path / "dying.py").write_text("import os; os._exit(1)")
     quick, idle, slow, dead = (hire() for _ in range(4))
     order = []
@@ -255,12 +258,8 @@ def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered
     first = {quick: HELLO, slow: _prepare(tmp_path, "slow"), dead: _prepare(tmp_path, "dying")}
     answers = gather(first, 60, then=then)
     assert order.index(idle) < order.index(slow)
-    assert {worker: answers[worker].ok for worker in (quick, idle, slow, dead)} == {
-        quick: True,
-        idle: True,
-        slow: False,  # what follows a failure is not asked
-        dead: False,
-    }
+    # what follows a failure is not asked
+    assert [answers[worker].ok for worker in (quick, idle, slow, dead)] == [True, True, False, False]
     assert ask(slow, HELLO, 10).ok
 
 
@@ -277,7 +276,7 @@ def test_children_of_a_worker_end_with_it(tmp_path):
     with arena(tmp_path) as field:
         assert passed(field.run(replace(BAD, timed=False)), ["honest", "forks"])
         forks = next(w for k, w in field.contest.pool._workers.items() if k[1] == "forks")
-        assert seconds_until(lambda: len(processes(field.mark)) == 5 + 2 * EACH, 5) < 5
+        until(lambda: len(processes(field.mark)) == 5 + 2 * EACH)
         forks.end()
         assert len(processes(field.mark)) == 1 + EACH
         assert passed(field.run(NEXT))

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from support import killing
 from support.killing import Command, cells
-from support.offenders import passed, processes, seconds_until, write
+from support.offenders import passed, processes, seconds_until, until, write
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import unfinished
@@ -39,8 +39,7 @@ class Sleepy(Command):
         (self.folder / "mine" / "sleep").touch()
         process = self.start(is_warm=False)
         asleep = self.folder / "mine" / "asleep"
-        slept = seconds_until(lambda: asleep.exists() or process.poll() is not None, 60)
-        assert slept < 60
+        until(lambda: asleep.exists() or process.poll() is not None, 60)
         assert process.poll() is None, process.communicate()[0]
         (self.folder / "mine" / "sleep").unlink()
         return process
@@ -68,7 +67,7 @@ def test_kill_leaves_no_process_and_resume_completes_the_run(command):
     process = command.start_until_asleep()
     assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
     process.kill()
-    assert seconds_until(lambda: processes(command.mark) == [], 5) < 5
+    until(lambda: processes(command.mark) == [])
     process.communicate()
     assert command.left() == ""
     _first_case_is_kept(command.records())

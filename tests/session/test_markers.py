@@ -14,17 +14,17 @@ import pytest
 def pytest_configure(config):
     config.addinivalue_line("markers", "wrong: kernels that are wrong")
 
+MARKS = {
+    "own_right": [pytest.mark.skip(reason="not today")],
+    "own_mended": [pytest.mark.skipif(True, reason="not here")],
+    "own_declared": [pytest.mark.xfail(run=False, reason="it hangs")],
+    "own_zeros": [pytest.mark.xfail(reason="zeros"), "wrong"],
+}
+
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.name == "own_right":
-            item.add_marker(pytest.mark.skip(reason="not today"))
-        if item.name == "own_mended":
-            item.add_marker(pytest.mark.skipif(True, reason="not here"))
-        if item.name == "own_declared":
-            item.add_marker(pytest.mark.xfail(run=False, reason="it hangs"))
-        if item.name == "own_zeros":
-            item.add_marker(pytest.mark.xfail(reason="zeros"))
-            item.add_marker("wrong")
+        for mark in MARKS.get(item.name, ()):
+            item.add_marker(mark)
 """
 
 

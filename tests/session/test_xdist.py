@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from support.offenders import processes, seconds_until
+from support.offenders import processes, until
 from support.projects import bench, project, record_lines
 from support.spread_project import CASES, Command
 
@@ -15,10 +15,6 @@ from softbench.records import store
 pytest_plugins = ["pytester"]
 HOSTS = ("--tx", "popen", "--tx", "ssh=b")
 ROWS = [2**n for n in range(CASES)]
-
-
-def until(condition):
-    assert seconds_until(condition, 30) < 30
 
 
 @pytest.fixture
@@ -44,9 +40,8 @@ def test_a_case_stays_on_one_gpu_and_all_are_used(spread_run):
         cards.setdefault(cell["case"]["shape"][0], set()).add(cell["gpu"])
     assert all(len(found) == 1 for found in cards.values())
     assert set.union(*cards.values()) == set(header["device"]["gpus"]) == {"GPU-2", "GPU-0"}
-    by_case = {case: visible for case, visible, _ in made.log()}
-    assert {f"GPU-{by_case[f'softmax-float32-{rows}x64']}" == card for rows, (card,) in cards.items()} == {True}
-    assert len(made.log()) == len(by_case) == CASES  # every contest ran once
+    assert {rows: f"GPU-{visible}" for rows, visible, _ in made.log()} == {rows: card for rows, (card,) in cards.items()}
+    assert len(made.log()) == CASES  # every contest ran once
 
 
 def test_the_run_is_one_file_in_the_order_of_its_cases(spread_run):
@@ -86,14 +81,13 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
     assert f"\n4 of {CASES} cases: the run was ended early;" in text
     boards = re.findall(r"^softmax-float32-(\d+)x64$", text, re.M)
     assert sorted(boards, key=int) == ["1", "4", "8", "16"]
-    begun = [case for case, _, _ in command.log()]
-    assert sorted(begun) == sorted(f"softmax-float32-{rows}x64" for rows in ROWS)  # nothing twice
+    assert sorted(rows for rows, *_ in command.log()) == ROWS  # nothing twice
     assert {visible for _, visible, _ in command.log()} == {"0", "1"}  # a substitute sits where it sat
 
     (command.folder / "killed").unlink()
     (command.folder / "log").unlink()
     text = command.run("-n", "2", f"--softbench-resume={run_id}")
-    assert {case for case, _, _ in command.log()} == {"softmax-float32-2x64", "softmax-float32-32x64"}
+    assert {rows for rows, *_ in command.log()} == {2, 32}
     assert command.cases_in_file() == ROWS
     assert len(command.records()) == 1 + CASES * 7
     assert command.records()[0]["cases"] == CASES
@@ -104,14 +98,14 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
 def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command):
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "3")
-    until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4)
+    until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4, 30)
     process.kill()
-    assert seconds_until(lambda: processes(command.mark) == [], 2) < 2
+    until(lambda: processes(command.mark) == [], 2)
     process.communicate()
     (command.folder / "asleep").unlink()
     (command.folder / "log").unlink()
     command.run("--softbench-resume=latest")
-    assert {case for case, _, _ in command.log()} == {"softmax-float32-2x64", "softmax-float32-4x64"}
+    assert {rows for rows, *_ in command.log()} == {2, 4}
     assert sorted(command.cases_in_file()) == ROWS
     assert len(command.records()) == 1 + CASES * 7
 
@@ -120,7 +114,7 @@ def test_ctrl_c_keeps_what_is_done(command):
     """To the controller alone, as from a script, while both workers are busy; what is done is in the run by then."""
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "2")
-    until(lambda: len(command.log()) == 3 and command.cases_in_file() == [1])
+    until(lambda: len(command.log()) == 3 and command.cases_in_file() == [1], 30)
     process.send_signal(signal.SIGINT)
     sent = time.time()
     text, _ = process.communicate(timeout=30)
@@ -209,9 +203,9 @@ def test_a_host_that_dies_costs_what_it_was_measuring_and_resuming_measures_it(c
     """It dies after all others have ended: the case that it was to measure next goes to a new worker."""
     (command.folder / "asleep").write_text("2")
     process = command.start(*HOSTS, "-k", "own_right")
-    until(lambda: len(command.log()) == 5 and command.cases_in_file() == [1, 4, 16, 32])
+    until(lambda: len(command.log()) == 5 and command.cases_in_file() == [1, 4, 16, 32], 30)
     (command.folder / "b-is-down").touch()
-    os.kill(next(pid for case, _, pid in command.log() if case == "softmax-float32-2x64"), signal.SIGKILL)
+    os.kill(next(pid for rows, _, pid in command.log() if rows == 2), signal.SIGKILL)
     (command.folder / "asleep").unlink()
     text, _ = process.communicate(timeout=60)
     resume = f"--softbench-resume={command.file().stem}"
@@ -221,7 +215,7 @@ def test_a_host_that_dies_costs_what_it_was_measuring_and_resuming_measures_it(c
     assert command.cases_in_file() == [1, 4, 8, 16, 32]
     (command.folder / "b-is-down").unlink()
     command.run(*HOSTS, "-k", "own_right", resume)
-    assert [case for case, *_ in command.log()[6:]] == ["softmax-float32-2x64"]
+    assert [rows for rows, *_ in command.log()[6:]] == [2]
     assert (command.cases_in_file(), len(command.records())) == (ROWS, 1 + CASES * 3)
 
 

@@ -128,6 +128,10 @@ def seconds_until(condition, limit_s):
     return float("inf")
 
 
+def until(condition, limit_s=5):
+    assert seconds_until(condition, limit_s) < limit_s
+
+
 def passed(records, names=("honest",)):
     """Whether these variants passed, with samples where the case is timed."""
     return all(records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed) for n in names)

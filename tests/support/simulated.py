@@ -17,6 +17,8 @@ ROUND_SPREAD = 0.002
 """One standard deviation each, as measured on an H200."""
 IDLE = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
 """A pool of workers that nothing is asked."""
+FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
+DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
 CARD = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
 
 

@@ -63,7 +63,7 @@ class Contest:
         if variants == [self.eager]:
             return found
         with open(HERE / "log", "a") as log:
-            print(json.dumps([case.id, os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()]), file=log)
+            print(json.dumps([case.rows, os.environ.get("CUDA_VISIBLE_DEVICES"), os.getpid()]), file=log)
         if (HERE / "killed").exists() and case.rows in (2, 32):
             os.kill(os.getpid(), signal.SIGKILL)
         try:
@@ -149,7 +149,7 @@ class Command:
         return text
 
     def log(self):
-        """Contests in the order of their beginnings: case, CUDA_VISIBLE_DEVICES, process."""
+        """Contests in the order of their beginnings: rows, CUDA_VISIBLE_DEVICES, process."""
         path = self.folder / "log"
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
