@@ -9,11 +9,12 @@ from support.projects import bench, project
 
 from softbench.records import store
 
+ATEXIT = "import atexit\natexit.register(%s)"
 AT_EXIT = {  # left behind by a launch that is right; none of it may be heard of
-    "raises": "import atexit\natexit.register(lambda: 1 / 0)",
-    "exits": "import atexit\natexit.register(lambda: os._exit(9))",
-    "aborts": "import atexit\natexit.register(os.abort)",
-    "hangs": "import atexit\natexit.register(time.sleep, 600)",
+    "raises": ATEXIT % "lambda: 1 / 0",
+    "exits": ATEXIT % "lambda: os._exit(9)",
+    "aborts": ATEXIT % "os.abort",
+    "hangs": ATEXIT % "time.sleep, 600",
     "aborts_in_c": C_ATEXIT,
     "leaves_a_thread": "import threading\nthreading.Thread(target=time.sleep, args=(600,)).start()",
     "hangs_at_flush": "class Deaf:\n    def write(self, text): pass\n    def flush(self): time.sleep(600)\nsys.stdout = Deaf()",

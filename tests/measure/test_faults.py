@@ -15,66 +15,52 @@ from softbench.model import Status
 CXX = "ctypes.CDLL('libstdc++.so.6')"
 THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"
 
-# what is done -> its code, the status that it gets, and what the reason must say
-DEEDS = {
-    "raises": ("raise RuntimeError('on purpose')", "RUNTIME_ERROR", r"{place} raised RuntimeError: on purpose \(raises_"),
-    "raises_odd_text": ("raise ValueError('\\x1b[2J\\udcff')", "RUNTIME_ERROR", r"raised ValueError: \?\[2J\?"),
-    "exits_python": ("sys.exit('bye')", "RUNTIME_ERROR", "{place} raised SystemExit: bye"),
-    "interrupts": ("signal.raise_signal(signal.SIGINT)", "CRASHED", "died of SIGINT"),
-    "segfaults": ("ctypes.string_at(0)", "CRASHED", "died of SIGSEGV"),
-    "aborts": (
-        "os.write(2, b'last\\x1b words\\n'); os.abort()",
-        "CRASHED",
-        r"SIGABRT in \S+ \(aborts_.*\); its last words: last\? words",
-    ),
+WRITES = "for fd in range(3, 99):\n    try: os.write(fd, %s)\n    except OSError: pass"
+
+# what is done -> its code, and what the reason of the crash must say
+CRASHES = {
+    "interrupts": ("signal.raise_signal(signal.SIGINT)", "died of SIGINT"),
+    "segfaults": ("ctypes.string_at(0)", "died of SIGSEGV"),
+    "aborts": ("os.write(2, b'last\\x1b words\\n'); os.abort()", r"SIGABRT in \S+ \(aborts_.*\); its last words: last\? words"),
     "prints_and_exits": (
         "for _ in range(512): os.write(1, b'x' * 65536)\nos.write(1, b'\\nthe end\\n'); os._exit(8)",
-        "CRASHED",
         "exit code 8; its last words: the end",
     ),
-    "unnamed_signal": ("os.kill(os.getpid(), 40)", "CRASHED", "died of signal 40"),
-    "exits_0": ("os._exit(0)", "CRASHED", "ended itself with exit code 0"),
-    "exits_3": ("os._exit(3)", "CRASHED", "ended itself with exit code 3"),
+    "unnamed_signal": ("os.kill(os.getpid(), 40)", "died of signal 40"),
+    "exits_0": ("os._exit(0)", "ended itself with exit code 0"),
+    "exits_3": ("os._exit(3)", "ended itself with exit code 3"),
     "kills_parent": (
         "try: os.kill(os.getppid(), signal.SIGKILL)\nexcept PermissionError: pass\n"
         "time.sleep(0.5); os.kill(os.getpid(), signal.SIGKILL)",
-        "CRASHED",
         "died of SIGKILL",
     ),
-    "kills_group": ("os.killpg(0, signal.SIGKILL)", "CRASHED", "died of SIGKILL"),
-    "closes_files": ("os.closerange(0, 4096)", "CRASHED", "closed its connection to the harness"),
-    "closes_and_stays": ("os.closerange(0, 4096); time.sleep(600)", "CRASHED", "closed its connection to the harness"),
-    "writes_garbage": (
-        "for fd in range(3, 99):\n    try: os.write(fd, b'garbage ' * 9)\n    except OSError: pass",
-        "CRASHED",
-        "wrote into the harness's own channel: a message of 1651663207 bytes",
+    "kills_group": ("os.killpg(0, signal.SIGKILL)", "died of SIGKILL"),
+    "closes_files": ("os.closerange(0, 4096)", "closed its connection to the harness"),
+    "closes_and_stays": ("os.closerange(0, 4096); time.sleep(600)", "closed its connection to the harness"),
+    "writes_garbage": (WRITES % "b'garbage ' * 9", "wrote into the harness's own channel: a message of 1651663207 bytes"),
+    "nests_json": (WRITES % "struct.pack('<I', 50000) + b'[' * 50000", "wrote into the harness's own channel: not JSON"),
+    "throws": (THROWS, "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
+    "terminates": (f"{CXX}._ZSt9terminatev()", "died of SIGABRT in .*; its last words: terminate called without"),
+    "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "died of SIGABRT"),
+    "throws_in_a_thread": (
+        f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",
+        "died of SIGABRT",
     ),
-    "nests_json": (
-        "for fd in range(3, 99):\n    try: os.write(fd, struct.pack('<I', 50000) + b'[' * 50000)\n    except OSError: pass",
-        "CRASHED",
-        "wrote into the harness's own channel: not JSON",
-    ),
+    "exits_in_c": ("ctypes.CDLL(None).exit(7)", "exit code 7"),
+    "aborts_at_c_exit": (f"{C_ATEXIT}\nctypes.CDLL(None).exit(0)", "died of SIGABRT"),
+    "leaves_a_child": ("if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)", "ended itself with exit code 4"),
+}
+# what is done -> its code, the status that it gets, and what the reason must say
+DEEDS = {name: (code, "CRASHED", reason) for name, (code, reason) in CRASHES.items()} | {
+    "raises": ("raise RuntimeError('on purpose')", "RUNTIME_ERROR", r"{place} raised RuntimeError: on purpose \(raises_"),
+    "raises_odd_text": ("raise ValueError('\\x1b[2J\\udcff')", "RUNTIME_ERROR", r"raised ValueError: \?\[2J\?"),
+    "exits_python": ("sys.exit('bye')", "RUNTIME_ERROR", "{place} raised SystemExit: bye"),
     "asks_too_much": ("torch.empty(2**45, dtype=torch.uint8)", "OUT_OF_MEMORY", "{place}: .*allocate 35184372088832 bytes"),
     # untouched zero pages take address space, not memory; without a limit this stops by itself
     "grows": (
         "kept = []\nfor _ in range(2000): kept.append(bytes(2**28))\nraise KeyError('no limit')",
         "OUT_OF_MEMORY",
         "{place}: MemoryError",
-    ),
-    "throws": (THROWS, "CRASHED", "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
-    "terminates": (f"{CXX}._ZSt9terminatev()", "CRASHED", "died of SIGABRT in .*; its last words: terminate called without"),
-    "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "CRASHED", "died of SIGABRT"),
-    "throws_in_a_thread": (
-        f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",
-        "CRASHED",
-        "died of SIGABRT",
-    ),
-    "exits_in_c": ("ctypes.CDLL(None).exit(7)", "CRASHED", "exit code 7"),
-    "aborts_at_c_exit": (f"{C_ATEXIT}\nctypes.CDLL(None).exit(0)", "CRASHED", "died of SIGABRT"),
-    "leaves_a_child": (
-        "if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)",
-        "CRASHED",
-        "ended itself with exit code 4",
     ),
 }
 ANYWHERE = ("raises", "raises_odd_text", "exits_python", "interrupts", "segfaults", "exits_3", "asks_too_much", "grows")

@@ -6,14 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
-from support.simulated import PLAN, at
+from support.simulated import FULL, PLAN, at
 
 from softbench.cases import operators
 from softbench.measure.contest import admission
 from softbench.measure.contest.admission import RESERVE
 from softbench.measure.contest.contest import _recorded
 from softbench.measure.contest.measuring import Measuring, Rules
-from softbench.measure.contest.workers import Answer
 from softbench.model import Status, stats
 
 ALWAYS = ["roof", "eager"]
@@ -48,9 +47,6 @@ def test_heats_fill_the_memory_evenly(each, free, groups):
 def test_there_is_one_heat_without_others_and_none_without_anybody():
     assert admission.heats(ALWAYS, [], 5) == [ALWAYS]
     assert admission.heats([], [], 5) == []
-
-
-FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
 
 
 def contest(world, *entrants, free_bytes=0):

@@ -45,6 +45,13 @@ def stranger(tmp_path):
     os.kill(pid, 9)
 
 
+@pytest.fixture
+def child():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
 def gone():
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -68,14 +75,9 @@ def test_a_desktop_counts_and_memory_may_be_unknown(nvml, stranger):
     assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 1.0 GB)"]
 
 
-def test_we_ourselves_and_what_we_started_do_not_count(nvml):
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        nvml.compute = {os.getpid(): 1, child.pid: 1}
-        assert found(nvml) == []
-    finally:
-        child.kill()
-        child.wait()
+def test_we_ourselves_and_what_we_started_do_not_count(nvml, child):
+    nvml.compute = {os.getpid(): 1, child.pid: 1}
+    assert found(nvml) == []
 
 
 @pytest.mark.parametrize("owner", ["parent", "stranger"])
@@ -105,9 +107,8 @@ def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml)
     assert list(others.names().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
 
 
-def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml):
+def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml, child):
     """As a worker of another run is for a moment at that run's end: without a command line, not yet taken down."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     nvml.compute = {child.pid: 1}
     others = OtherProcesses(device.Monitor(CARD))
     child.kill()

@@ -2,8 +2,9 @@
 
 from types import SimpleNamespace
 
-import pytest
 from support.builders import variant
+from support.grids import over
+from support.simulated import DEAD
 
 from softbench.measure.contest import preparing
 from softbench.measure.contest.entrant import Entrant
@@ -13,7 +14,6 @@ from softbench.measure.plans import Plan
 from softbench.model import OPEN, SEALED, Accuracy, Case, Status
 
 CASE = Case("softmax", (8, 32), "float32", "float32")
-DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
 
 
 def entrant_at_referee(**ended):
@@ -21,9 +21,7 @@ def entrant_at_referee(**ended):
     return Entrant(variant("mine"), "entrant", tier=SEALED, handed_over="/file", worker=worker)
 
 
-@pytest.mark.parametrize(
-    ("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])], ids=str
-)
+@over(("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])])
 def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
     pool = SimpleNamespace(device="cuda")
     preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(**ended)
@@ -34,10 +32,10 @@ def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
         found.append(entrant.tier)
     assert found == tiers
     assert entrant.is_open
-    assert entrant.open_because == "its sealed copy failed: the process died of SIGKILL"
+    assert entrant.open_because == "its sealed copy failed: the process died of SIGSEGV"
 
 
-@pytest.mark.parametrize(("gib", "most"), [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
+@over(("gib", "most"), [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
 def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
     case = Case("softmax", (4096, 131072), "float32", "float32")

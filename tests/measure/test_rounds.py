@@ -4,7 +4,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from support.simulated import PLAN, World, at, placements
+from support.simulated import DEAD, FULL, PLAN, World, at, placements
 
 from softbench.measure.contest import rounds
 from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS, Heat
@@ -111,9 +111,8 @@ def test_calls_are_compared_whole_again_when_a_heat_goes_on(world):
     heat = Heat([world.enter("a", spread=5), world.enter("b", spread=5)], PLAN, "graph", 7, world.ask, world.rng)
     for _ in stats.LOOKS:
         heat.run(1)
-    first, second, third = sorted(set(whole))
-    assert whole == [first] * 2 + [second] * 2 + [third] * 2
-    assert (first in (1, 2), second in (9, 10), third in (17, 18)) == (True, True, True)
+    assert whole[::2] == whole[1::2] == sorted(set(whole))
+    assert all(number in (look + 1, look + 2) for number, look in zip(whole[::2], (0, 8, 16), strict=True))
 
 
 def test_a_heat_out_of_time_goes_on_where_it_was(world):
@@ -178,11 +177,10 @@ def test_the_budget_ends_a_heat_and_says_so(world):
 
 @pytest.mark.parametrize(("placement", "turn"), [(1, 3), (3, 1), (3, 4), (3, ROUNDS + 1)])
 def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
-    dead = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
     a, b = world.enter("a", 1e6), world.enter("b", 1.02e6)
-    bad = world.enter("bad", 1.01e6, fault=at("turn", placement, dead, turn))
+    bad = world.enter("bad", 1.01e6, fault=at("turn", placement, DEAD, turn))
     assert world.heat(a, bad, b).stopped == "decided after 8 placements"
-    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, "the process died of SIGSEGV", [])
+    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, DEAD.reason, [])
     assert [len(taken) for taken in a.samples[0].ns] == [len(taken) for taken in b.samples[0].ns] == [ROUNDS] * 8
     asked = "".join(op[0] for op, e in world.log if e is bad)
     assert asked.count("p") == placement
@@ -190,10 +188,9 @@ def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
 
 
 def test_out_of_memory_at_a_placement_is_left_to_the_contest_and_a_death_of_it_closes_the_cell(world):
-    full = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
-    a, first = world.enter("a"), world.enter("first", fault=at("place", 1, full))
-    third = world.enter("third", fault=at("place", 3, full))
-    dead = world.enter("dead", fault=at("place", 1, replace(full, fatal=True)))
+    a, first = world.enter("a"), world.enter("first", fault=at("place", 1, FULL))
+    third = world.enter("third", fault=at("place", 3, FULL))
+    dead = world.enter("dead", fault=at("place", 1, replace(FULL, fatal=True)))
     heat = world.heat(a, first, third, dead)
     assert heat.out_of_memory == [first, third]
     assert all(e.is_open and e.samples == [] for e in (first, third))  # half a heat would be paired with another's rest
@@ -224,8 +221,7 @@ def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world, ns):
 
 
 def test_nobody_left_is_not_called_decided(world):
-    dead = Answer(False, status=Status.CRASHED, reason="gone", fatal=True)
-    a, b = (world.enter(name, fault=at("place", 3, dead)) for name in "ab")
+    a, b = (world.enter(name, fault=at("place", 3, DEAD)) for name in "ab")
     assert world.heat(a, b).stopped == "no entrant left after 3 placements"
 
 

@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 8), "float32", "float32")
 AT = BASES[0] + PIECE
 KIB = 1 << 10
+SOFTMAX = operators.get("softmax")
 NODE = Node(driver.KERNEL, Stretch(0, 0))
 OUTPUTS = [(Output(AT + (512 + 64 * n) * KIB, 128, 0, (4, 8), (8, 1), "float32"),) for n in range(3)]
 ONE, OTHER = (Unit((NODE,), (), ((AT,),), (outputs,), (0,)) for outputs in OUTPUTS[:2])
@@ -71,17 +72,16 @@ def launch_of(fake, found=FOUND, case=CASE):
 
 
 def test_buffers_are_shown_once_while_they_are_mapped(fake):
-    sealed, operator = launch_of(fake), operators.get("softmax")
+    sealed = launch_of(fake)
     for seed in range(3):
-        inputs = operator.make_inputs(CASE, "cpu", seed)
-        y = sealed(*inputs)
-        assert torch.equal(y, torch.arange(32.0).view(4, 8))
-        assert torch.equal(inputs[0], operator.make_inputs(CASE, "cpu", seed)[0])
+        (x,) = SOFTMAX.make_inputs(CASE, "cpu", seed)
+        assert torch.equal(sealed(x), torch.arange(32.0).view(4, 8))
+        assert torch.equal(x, SOFTMAX.make_inputs(CASE, "cpu", seed)[0])
     assert fake.shown == 4  # two inputs and two outputs
     sealed.bare()
     assert fake.ran == [1] * 4
     sealed.free()
-    sealed(*operator.make_inputs(CASE, "cpu", 0))
+    sealed(*SOFTMAX.make_inputs(CASE, "cpu", 0))
     assert fake.shown == 8
 
 
@@ -90,7 +90,7 @@ def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake):
     shared, own = (AT, PIECE), (AT + PIECE, PIECE)
     units = (replace(ONE, pieces=(0, 1)), replace(OTHER, pieces=(0, 1)), TIMED)
     sealed = launch_of(fake, replace(FOUND, pieces=(shared, own), units=units))
-    sealed.stream(operators.get("softmax"), CASE, Plan(3, 2, "cold"), 5, 1)
+    sealed.stream(SOFTMAX, CASE, Plan(3, 2, "cold"), 5, 1)
     sealed.free()
     assert fake.freed == [own, own]
     sealed.close()
@@ -98,11 +98,10 @@ def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake):
 
 
 def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake):
-    sealed, operator = launch_of(fake), operators.get("softmax")
-    found = sealed.stream(operator, CASE, Plan(3, 2, "cold"), 5, 1)
+    found = launch_of(fake).stream(SOFTMAX, CASE, Plan(3, 2, "cold"), 5, 1)
     assert (found.replays, found.calls, found.kernels) == (1, 1, 2)
     for number, address in enumerate((AT, AT + 64 * KIB)):
-        (x,) = operator.make_inputs(CASE, "cpu", 5 + number)
+        (x,) = SOFTMAX.make_inputs(CASE, "cpu", 5 + number)
         assert bytes(fake.places[address].tolist()) == bytes(x.untyped_storage())
     found.replay()
     assert fake.ran == [2]
@@ -131,7 +130,7 @@ def test_an_output_may_be_the_input_that_its_operator_overwrites(fake, tmp_path)
 
 def test_other_launches_than_were_asked_for_are_refused(fake):
     with pytest.raises(BadHandOver, match="other launches"):
-        launch_of(fake).stream(operators.get("softmax"), CASE, Plan(4, 2, "cold"), 5, 1)
+        launch_of(fake).stream(SOFTMAX, CASE, Plan(4, 2, "cold"), 5, 1)
     fake.base = BASES[1]
     with pytest.raises(BadHandOver, match="addresses that this process does not have"):
         launch_of(fake)

@@ -2,11 +2,11 @@
 
 import pytest
 from support import builders as make
+from support.simulated import DEAD, at
 
 from softbench.analysis import leaderboard
 from softbench.measure.contest import steady
 from softbench.measure.contest.rounds import ROUNDS
-from softbench.measure.contest.workers import Answer
 from softbench.model import Status, Telemetry, stats
 from softbench.records import store
 
@@ -43,19 +43,20 @@ def placed(entrant, clock="graph"):
 
 
 @pytest.mark.parametrize("bad", [HOT, SLOW, LOW], ids=["throttled", "SM clock", "memory clock"])
-@pytest.mark.parametrize("at", [1, 4, 8])
-def test_an_unsteady_placement_is_measured_again_and_kept_aside(world, bad, at):
+@pytest.mark.parametrize("number", [1, 4, 8])
+def test_an_unsteady_placement_is_measured_again_and_kept_aside(world, bad, number):
     a, b = world.enter("a"), world.enter("b", 1.02e6)
-    heat = measured(world, [FINE] * (at - 1) + [bad, FINE], a, b)
+    heat = measured(world, [FINE] * (number - 1) + [bad, FINE], a, b)
     assert heat.stopped == "decided after 8 placements"
     for entrant in (a, b):
-        assert placed(entrant) == [p for p in range(1, 10) if p != at]
-        assert placed(entrant, "unsteady") == [at]
+        assert placed(entrant) == [p for p in range(1, 10) if p != number]
+        assert placed(entrant, "unsteady") == [number]
         (aside,) = (s for s in entrant.samples if s.clock == "unsteady")
-        assert (len(aside.ns[at - 1]), aside.launches, aside.heat) == (ROUNDS, 20, 7)
-        assert min(aside.ns[at - 1]) > 1.1 * max(map(max, filter(None, entrant.samples[0].ns)))
-        assert [r == bad for r in entrant.telemetry] == [p == at for p in range(1, 10)]
-    assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {at} does not count: {WHY[bad]}"]
+        slow = aside.ns[number - 1]
+        assert (len(slow), aside.launches, aside.heat) == (ROUNDS, 20, 7)
+        assert min(slow) > 1.1 * max(map(max, filter(None, entrant.samples[0].ns)))
+        assert [r == bad for r in entrant.telemetry] == [p == number for p in range(1, 10)]
+    assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {number} does not count: {WHY[bad]}"]
 
 
 def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world):
@@ -102,8 +103,7 @@ def test_after_the_deadline_two_placements_count_steady_or_not(world, readings, 
 def test_what_a_look_has_seen_stays(world):
     """Or else an entrant that was decided there would lose a placement that is not measured again."""
     a, b, far = world.enter("a", spread=8), world.enter("b", spread=8), world.enter("far", 1.2e6)
-    up = Telemetry(2100, 3201)
-    measured(world, [FINE] * 8 + [up], a, b, far)
+    measured(world, [FINE] * 8 + [Telemetry(2100, 3201)], a, b, far)
     assert placed(far) == list(range(1, 9))
     assert placed(a, "unsteady") == []
     assert placed(a) == list(range(1, 33))
@@ -111,25 +111,21 @@ def test_what_a_look_has_seen_stays(world):
 
 def test_the_readings_between_rounds_count(world):
     """A throttling that is over when a placement ends is seen, and what is read is the worst of it."""
-    calls = 0
+    slowed, calls = Telemetry(1700, 3201, 650, 80, "power_cap+hw_slowdown"), []
 
     def read():
-        nonlocal calls
-        calls += 1
-        return Telemetry(1700, 3201, 650, 80, "power_cap+hw_slowdown") if calls == 2 else FINE
+        calls.append(slowed if len(calls) == 1 else FINE)
+        return calls[-1]
 
     a = world.enter("a", 1.2e8, spread=0)  # every round is longer than steady.EVERY_S
     world.heat(a, read_telemetry=read)
-    assert a.telemetry[0] == Telemetry(1700, 3201, 650, 80, "power_cap+hw_slowdown")
+    assert a.telemetry[0] == slowed
     assert placed(a, "unsteady") == [1]
-    assert calls > 8 * ROUNDS
+    assert len(calls) > 8 * ROUNDS
 
 
 def test_a_failure_next_to_an_unsteady_placement_stays_a_failure(world):
-    a, bad = world.enter("a"), world.enter("bad")
-    world.faults[bad] = lambda op, number, turns: (
-        Answer(False, status=Status.CRASHED, reason="died") if number == 3 and op == "turn" else None
-    )
+    a, bad = world.enter("a"), world.enter("bad", fault=at("turn", 3, DEAD))
     measured(world, [FINE, HOT, FINE], a, bad)
     assert (bad.status, bad.samples) == (Status.CRASHED, [])
     assert placed(a) == [1, *range(3, 10)]

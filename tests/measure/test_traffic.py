@@ -5,11 +5,12 @@ import os
 import stat
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.grids import over
+from support.options import read
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import datasets
@@ -51,9 +52,12 @@ def page(**changed):
     return "\n".join(["==PROF== Connected to process 7 (/usr/bin/python3)", *lines]) + "\n"
 
 
-def read_counters(text, calls, printed="", launched=None, again=None):
-    counted = [traffic.Counted(traffic._table(one, printed), calls, launched) for one in (text, again or text)]
-    return traffic.read_counters(*counted)
+def counted(text, calls, printed="", launched=None):
+    return traffic.Counted(traffic._table(text, printed), calls, launched)
+
+
+def read_counters(text, *how, again=None, **more):
+    return traffic.read_counters(*(counted(one, *how, **more) for one in (text, again or text)))
 
 
 def test_counters_are_means_over_the_second_half_of_the_calls():
@@ -61,7 +65,7 @@ def test_counters_are_means_over_the_second_half_of_the_calls():
     assert read_counters(page(), calls=2) == Traffic(8_400_000, 8_000_000, 6000, 25.0, None, 100, 10, 1001, 11, 70.0)
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "said", "reason"),
     [
         ("", "", "no counters: no output"),
@@ -79,7 +83,7 @@ def test_what_is_no_table_says_why(text, said, reason):
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("launched", [0, 4, 9])
+@over("launched", [0, 4, 9])
 def test_every_kernel_of_a_referee_must_be_seen(launched):
     with pytest.raises(TrafficError, match=f"ncu saw 8 of {launched} kernels"):
         read_counters(page(), 2, launched=launched)
@@ -100,8 +104,8 @@ def test_two_runs_must_have_the_same_kernels_in_a_call():
 
 
 def test_each_run_has_its_calls():
-    again = traffic.Counted(traffic._table("".join(page().splitlines(keepends=True)[:-4]), ""), calls=1)
-    found = traffic.read_counters(traffic.Counted(traffic._table(page(), ""), calls=2), again)
+    again = counted("".join(page().splitlines(keepends=True)[:-4]), calls=1)
+    found = traffic.read_counters(counted(page(), calls=2), again)
     assert (found.read_bytes, found.load_sectors, found.warps_percent) == (8_400_000, 18, 9.0)
 
 
@@ -174,7 +178,7 @@ def test_sealed_variants_share_a_process_that_knows_no_implementation(tmp_path, 
     assert "path" in alone
 
 
-@pytest.mark.parametrize("fault", ["mark = ''", "said.pop()", "sys.exit(3)"])
+@over("fault", ["mark = ''", "said.pop()", "sys.exit(3)"])
 def test_each_is_alone_if_the_shared_process_fails(tmp_path, monkeypatch, fault):
     program(tmp_path, monkeypatch, COUNTS.replace("FAULT", f"if len(pages) > 1: {fault}"))
     entrants = [sealed(), sealed("other")]
@@ -182,7 +186,7 @@ def test_each_is_alone_if_the_shared_process_fails(tmp_path, monkeypatch, fault)
     assert [e.traffic.read_bytes for e in entrants] == [8_400_000, 18_000_000]
 
 
-@pytest.mark.parametrize(
+@over(
     ("fault", "reason"),
     [
         ("said[0]['unseen'] = 90_000", "move 90000 bytes per call"),
@@ -239,10 +243,8 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
 
 
 @pytest.mark.parametrize("option", ["traffic", "device_clock"])
-def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, option):
-    plain = {"profiles": ("cpu",), "traffic": False, "device_clock": False, "drawn": 0, "seed": 0}
-    plain |= dict.fromkeys(("axes", "impls", "operators"), ())
-    chosen = SimpleNamespace(**{**plain, option: True, "shapes": Path("shapes.yaml"), "drawn_from": 1})
+def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, tmp_path, option):
+    chosen = read(tmp_path, **{option: True})
     monkeypatch.setattr(selection.device, "gpus", lambda: ())
     with pytest.raises(settings.SettingsError, match=f"--softbench-{option}: .*no CUDA GPU".replace("_", "-")):
         selection.select(chosen)

@@ -1,9 +1,10 @@
 """The choice among an implementation's variants, on simulated entrants."""
 
-from support.simulated import PLAN, at
+from dataclasses import replace
+
+from support.simulated import DEAD, FULL, PLAN, at
 
 from softbench.measure.contest.trials import Trials
-from softbench.measure.contest.workers import Answer
 from softbench.model import OPEN, SEALED, Status
 
 
@@ -48,12 +49,11 @@ def test_many_variants_meet_in_groups(world):
 
 
 def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world):
-    dead = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
     good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", 1e6, warps=4)
-    bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, dead, 5))
+    bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, DEAD, 5))
     prepared = []
     assert chosen(world, [good, bad, better], lambda group: prepared.append(list(group))) == [better]
-    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, "died", [])
+    assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, DEAD.reason, [])
     assert good.status is Status.PASSED
     assert [good, better] in prepared  # their process went with the sibling: made ready again before they meet
 
@@ -70,13 +70,10 @@ def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world):
 
 
 def test_where_every_variant_fails_nobody_is_sent(world):
-    dead = Answer(False, status=Status.RUNTIME_ERROR, reason="no")
-    group = [world.enter("k", warps=w, fault=at("place", 1, dead)) for w in (1, 2)]
+    no = replace(DEAD, status=Status.RUNTIME_ERROR, fatal=False)
+    group = [world.enter("k", warps=w, fault=at("place", 1, no)) for w in (1, 2)]
     assert chosen(world, group) == []
     assert [e.status for e in group] == [Status.RUNTIME_ERROR] * 2
-
-
-FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="place: out of memory")
 
 
 def test_without_room_for_all_each_is_tried_alone(world):

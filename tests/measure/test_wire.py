@@ -3,13 +3,14 @@
 import signal
 
 import pytest
+from support.grids import over
 
 from softbench.measure.contest import workers
 from softbench.measure.worker import wire
 from softbench.model import Status
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "text"),
     [
         (-signal.SIGSEGV, "died of SIGSEGV"),
@@ -43,7 +44,7 @@ def test_message_arrives_in_pieces():
     assert buffer.take() == {"ok": True}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000], ids=lambda b: repr(b[:4]))
+@over("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000])
 def test_what_is_no_message_is_malformed(body):
     buffer = wire.Buffer()
     buffer.feed(len(body).to_bytes(4, "little") + body)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support.builders import variant
+from support.simulated import DEAD
 
 from softbench.measure.contest import worker_pool as pool_module
 from softbench.measure.contest.entrant import Entrant
@@ -31,8 +32,7 @@ def answering(monkeypatch):
 
 def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch):
     started = []
-    died = Answer(False, status=Status.CRASHED, reason="died", fatal=True)
-    monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, died))
+    monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, DEAD))
     pool = WorkerPool("cpu", forkserver=Process)
 
     def hire():
@@ -45,7 +45,7 @@ def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monk
         return [e.reason for e in entrants]
 
     for _ in range(MAX_DEATHS):
-        assert set(hire()) == {"died"}
+        assert set(hire()) == {DEAD.reason}
     assert "not started again" in hire()[0]
     assert len(started) == MAX_DEATHS
 
