@@ -3,6 +3,7 @@
 import io
 import re
 import socket
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -233,23 +234,11 @@ def test_who_waits_without_being_timed_looks_up_every_second(monkeypatch):
     """And with nobody to tell it sleeps until there is an answer."""
     waits = []
 
-    class Selector:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_): ...
-
-        def register(self, *_): ...
-
-        unregister = register
-
-        def select(self, seconds):
-            waits.append(seconds)
-            return []
-
+    does = dict.fromkeys(("register", "unregister"), lambda *_: None)
+    selector = SimpleNamespace(**does, select=lambda seconds: waits.append(seconds) or [])
     now = iter(range(1000))
     monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: next(now)))
-    monkeypatch.setattr(workers.selectors, "PollSelector", Selector)
+    monkeypatch.setattr(workers.selectors, "PollSelector", lambda: nullcontext(selector))
     monkeypatch.setattr(workers.wire, "send", lambda *_: None)
     monkeypatch.setattr(workers, "_advance", lambda *_: workers.Answer(True))
     heard = []

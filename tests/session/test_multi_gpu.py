@@ -21,9 +21,8 @@ from softbench.session.settings import SettingsError
 
 def seats_on(monkeypatch, count, cards=CARDS, given=None):
     monkeypatch.setattr(device, "gpus", lambda: cards)
-    if given is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
     return seats(count)
 

@@ -11,14 +11,9 @@ INSTALLED = {
     "quack-kernels": ["nvidia-cutlass-dsl>=4", "apache_tvm_ffi (>=0.1)", "torch", "ruff; extra == 'dev'"],
     "nvidia-cutlass-dsl": ["cuda-python>=12"],
     "cuda-python": ["cuda-bindings~=13.0"],
-    "cuda-bindings": [],
     "apache-tvm-ffi": ["typing-extensions>=4.5", "absent"],
-    "typing-extensions": [],
     "flash-attn": ["torch", "einops"],
-    "sympy": [],
-    "nvidia-cudnn-cu12": [],
-    "ruff": [],
-}
+} | {name: [] for name in ("cuda-bindings", "typing-extensions", "sympy", "nvidia-cudnn-cu12", "ruff")}
 
 
 def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch):

@@ -79,8 +79,8 @@ def test_tables_fit_80_columns(shown):
     assert odd == []
 
 
-@pytest.mark.parametrize("how", ["NO_COLOR", "--color=no"])
-def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, how):
+@pytest.mark.parametrize(("options", "environment"), [((), {"NO_COLOR": "1"}), (["--color=no"], {})])
+def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, options, environment):
     typed = []
 
     def keys(screen):
@@ -89,8 +89,7 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, how):
         typed.append("^C")
         return b"\x03"
 
-    arguments = ["-k", "own_right", "--softbench-budget=60", *([how] if how.startswith("-") else [])]
-    shown = on_terminal(folder, *arguments, keys=keys, **({} if how.startswith("-") else {how: "1"}))
+    shown = on_terminal(folder, "-k", "own_right", "--softbench-budget=60", *options, keys=keys, **environment)
     assert typed
     assert shown.returncode == pytest.ExitCode.INTERRUPTED
     text = "\n".join(shown.left)

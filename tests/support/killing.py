@@ -67,9 +67,9 @@ class Command:
         )
         return self.running
 
-    def go_on(self):
+    def go_on(self, **how):
         """Started, with the run of the command before if there was one."""
-        return self.start(*(("--softbench-resume", "latest") if self.files() else ()))
+        return self.start(*(("--softbench-resume", "latest") if self.files() else ()), **how)
 
     def finish(self, *codes):
         """Resume the latest run; it must end by itself with one of these codes. Its records."""
@@ -180,8 +180,7 @@ def end_at_moments(command, sign, random, moments, most_s):
     """The same run is ended again and again; what was finished stays, and in the end it is complete."""
     kept = {}
     for number in range(moments):
-        options = ("--softbench-resume", "latest") if command.files() else ()
-        process = command.start(*options, is_warm=number > 0)  # the first end comes in the middle of the imports
+        process = command.go_on(is_warm=number > 0)  # the first end comes in the middle of the imports
         # Some ends come during the start, the others somewhere behind a case that this command has finished.
         wanted = command.lines() + (0 if number == 0 else 1)
         seconds_until(lambda: process.poll() is not None or command.lines() > wanted, 60)  # noqa: B023
