@@ -91,12 +91,8 @@ def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own():
     world = World(lambda there: {"mine"} if "killer" in there else set())
     found = world.records()
     assert world.held[1:] == [({"mine"}, ["copy"])]
-    assert [(name, heats(found[name])) for name in ("mine", "killer", "copy", "eager")] == [
-        ("mine", [1]),
-        ("killer", [0]),
-        ("copy", [0, 1]),
-        ("eager", [0, 1]),
-    ]
+    measured = {name: heats(record) for name, record in found.items()}
+    assert measured == {"mine": [1], "killer": [0], "copy": [0, 1], "eager": [0, 1]}
     assert found["eager"].role == "entrant"
 
 

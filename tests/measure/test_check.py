@@ -1,16 +1,16 @@
 """The checker: what is right passes, and every known kind of wrong is named."""
 
+import functools
 import math
 import re
 
 import pytest
-from support.checked import reason, right
+from support.checked import question, reason, right
 from support.grids import over
 
 from softbench.cases.operators import get
 from softbench.measure import check as module
 from softbench.measure.check import check, compare, judging, watching
-from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 
@@ -19,9 +19,7 @@ class Own(torch.Tensor):
     pass
 
 
-def make(shape=(6, 4096), dtype="float32", out_dtype=None, distribution="normal", **words):
-    timed = words.pop("timed", distribution == "normal")
-    return Case("softmax", shape, dtype, out_dtype or dtype, distribution=distribution, timed=timed, **words)
+make = functools.partial(question, "softmax")
 
 
 def altered(case, change):

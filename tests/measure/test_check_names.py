@@ -5,19 +5,17 @@ import threading
 import time
 
 import pytest
-from support.checked import reason
+from support.checked import question, reason
 from support.grids import over
 
 from softbench.cases.operators import get
 from softbench.measure.check import check, watching
 from softbench.measure.guards.calls import shared
-from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 
 
-def make():
-    return Case("softmax", (6, 4096), "float32", "float32")
+CASE = question("softmax")
 
 
 @over(
@@ -40,7 +38,7 @@ def test_an_earlier_output_returned_again(key, words):
             seen[key(x)] = x.softmax(-1)
         return seen[key(x)].clone()
 
-    text = reason(make(), launch)
+    text = reason(CASE, launch)
     assert text.startswith(words)
     assert re.search(r": row \d+, column \d+: got", text)
 
@@ -57,33 +55,33 @@ def test_an_earlier_launch_returned_again(fails):
         return seen[0 if fails else max(0, len(seen) - 2)].clone()
 
     which = "an earlier" if fails else "the last"
-    assert reason(make(), launch).startswith(f"{which} launch's output was returned for new inputs: row 0")
+    assert reason(CASE, launch).startswith(f"{which} launch's output was returned for new inputs: row 0")
 
 
 @over("known", [1, 2])
 def test_outputs_that_were_computed_before_the_launch(known):
-    case, asked = make(), []
-    inputs = [get("softmax").make_inputs(case, "cpu", 3 + i)[0] for i in range(known)]
+    asked = []
+    inputs = [get("softmax").make_inputs(CASE, "cpu", 3 + i)[0] for i in range(known)]
     outputs = [x.softmax(-1) for x in inputs]
 
     def launch(x):
         asked.append(x)
         return outputs[min(len(asked), known) - 1].clone()
 
-    assert reason(case, launch).startswith("precomputed: one element" if known == 2 else "cached by shape, ")
+    assert reason(CASE, launch).startswith("precomputed: one element" if known == 2 else "cached by shape, ")
 
 
 def test_outputs_that_were_guessed_or_differ_at_every_launch():
     y = torch.randn(6, 4096).softmax(-1)
-    guessed = reason(make(), lambda x: y.clone())
+    guessed = reason(CASE, lambda x: y.clone())
     assert guessed.startswith("precomputed, the output is the same for other inputs: row 0, ")
-    noise = reason(make(), lambda x: x.softmax(-1) * (1 + 1e-4 * torch.randn(x.shape)))
+    noise = reason(CASE, lambda x: x.softmax(-1) * (1 + 1e-4 * torch.randn(x.shape)))
     assert noise.startswith("nondeterministic, two launches on the same inputs are farther apart than rounding takes them: ")
 
 
 def test_a_wrong_output_of_a_drawn_case_is_not_called_precomputed():
     """Half of all seeds give such a case the same input again."""
-    case = Case("softmax", (6, 4096), "float32", "float32", distribution="drawn_5", timed=False)
+    case = question("softmax", distribution="drawn_5")
     assert reason(case, lambda x: (x * 1.001).softmax(-1)).startswith("row 0, ")
     y = torch.randn(6, 4096).softmax(-1)
     assert reason(case, lambda x: y.clone()).startswith("precomputed, ")
@@ -101,7 +99,7 @@ def test_a_launch_that_is_wrong_now_and_then(wrong_in):
             y[4] *= 1.0 + 1e-3 * torch.randn(x.shape[1])
         return y
 
-    assert reason(make(), launch).startswith("nondeterministic, ")
+    assert reason(CASE, launch).startswith("nondeterministic, ")
 
 
 def test_outputs_that_differ_by_their_rounding_alone_pass():
@@ -110,7 +108,7 @@ def test_outputs_that_differ_by_their_rounding_alone_pass():
         return power / sum(part.sum(-1, keepdim=True) for part in power[:, torch.randperm(4096)].split(97, 1))
 
     assert not launch(torch.ones(2, 4096).normal_()).equal(launch(torch.ones(2, 4096).normal_()))
-    assert check(make(), launch, "cpu").reason == ""
+    assert check(CASE, launch, "cpu").reason == ""
 
 
 @over("late_s", [0.005, 0.03])
@@ -122,7 +120,7 @@ def test_an_output_that_is_written_after_the_launch_has_returned(late_s, monkeyp
         threading.Thread(target=lambda: (time.sleep(late_s), y.copy_(x.softmax(-1)))).start()
         return y
 
-    assert reason(make(), launch) == "left unfinished: the output changed after the launch had returned"
+    assert reason(CASE, launch) == "left unfinished: the output changed after the launch had returned"
 
 
 def test_timed_calls_have_memory_of_their_own():

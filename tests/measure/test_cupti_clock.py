@@ -27,20 +27,17 @@ GAP_NS = 1_000
 MARK_NS = 2_000
 
 
-def activities(*names_and_ends):
-    return [Activity(*entry) for entry in names_and_ends]
-
-
 def marks(*starts):
     return [Activity(spin_kernels.MARK, start, start + 10) for start in starts]
 
 
 def test_a_span_is_last_end_minus_first_start():
     """Two kernels with a gap, then one that ends before another that began earlier: a stream of its own."""
-    first = activities(("a", 120, 150), ("b", 170, 200))
-    second = activities(("long", 510, 590), ("short", 520, 530), ("Memcpy DtoD", 531, 540))
-    outside = activities(("flush", 320, 480), ("before", 10, 90))
-    assert spans([*second, *outside, *marks(100, 300, 500, 700), *first], 2) == [80, 80]
+    first = ("a", 120, 150), ("b", 170, 200)
+    second = ("long", 510, 590), ("short", 520, 530), ("Memcpy DtoD", 531, 540)
+    outside = ("flush", 320, 480), ("before", 10, 90)
+    seen = [Activity(*entry) for entry in (*second, *outside, *marks(100, 300, 500, 700), *first)]
+    assert spans(seen, 2) == [80, 80]
     early = Activity("early", 105, 200)  # on a stream that does not wait it starts while the mark still spins
     assert spans([*marks(100, 300), early], 1) == [95]
 
@@ -144,9 +141,8 @@ def test_every_call_is_flushed_and_has_inputs_that_none_had():
     gpu, seen = Gpu(), []
     sampled(gpu, launch_of(gpu, 10_000, seen=seen))
     each = len(seen) // GROUPS
-    for at in range(0, len(seen), each):
-        counted = seen[at + each - CALLS : at + each]
-        assert len({pointer for pointer, _ in counted}) == CALLS
+    for end in range(each, len(seen) + 1, each):
+        assert len({pointer for pointer, _ in seen[end - CALLS : end]}) == CALLS
     assert len({value for _, value in seen}) == GROUPS * CALLS  # a placement of its own for each group
     names = [activity.name for activity in gpu.seen]
     opened = [at for at, name in enumerate(names) if name == spin_kernels.MARK][::2]
@@ -245,9 +241,8 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypa
         '@implementation(operator="softmax")\ndef wrong(case):\n    return lambda x: x * 0\n'
     )
     served = worker.AuthorHandler("cpu")
-    request = {"case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}, "slot": 4}
-    request["source_hash"] = ""
-    request |= {"op": "prepare", "role": "entrant", "seed": 1}
+    request = {"op": "prepare", "case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}}
+    request |= {"slot": 4, "source_hash": "", "role": "entrant", "seed": 1}
     assert served.handle(request)["ok"] is False
     assert served.handle(request | {"is_checked": True})["ok"] is True
     given = []

@@ -53,7 +53,10 @@ def kill(forkserver):
     os.kill(forkserver._process.pid, signal.SIGKILL)
 
 
-def _prepare(folder, name):
+def _prepare(folder, name, code=""):
+    """To run a file, which is written if its code is given."""
+    if code:
+        (folder / f"{name}.py").write_text(code)
     case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
     variant = {"path": str(folder / f"{name}.py"), "source_hash": "", "name": name, "params": {}}
     return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, **variant}
@@ -96,7 +99,6 @@ def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, mon
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     code = "import tempfile\ntempfile.NamedTemporaryFile(prefix='softbench-sealed-', delete=False)\nraise KeyError"
-    (tmp_path / "leaves.py").write_text(code)
 
     def left():
         return set(place.glob("*softbench-*"))
@@ -108,7 +110,7 @@ def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, mon
         made = Forked({MARK: mark, "TMPDIR": str(place)})
         workers.append(Worker(made, {}))
         assert ask(workers[-1], HELLO, 30).ok
-        assert not ask(workers[-1], _prepare(tmp_path, "leaves"), 30).ok
+        assert not ask(workers[-1], _prepare(tmp_path, "leaves", code), 30).ok
         (folder,) = left() - before
         assert len(list(folder.glob("*/softbench-sealed-*"))) == 1
         return made, folder
@@ -183,10 +185,10 @@ def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); os.fork()\n    time.sleep(0.3)\n"
     code += f"    for pid in ({forkserver._process.pid}, {worker.pid}):\n"
     code += "        try: os.kill(pid, 9)\n        except OSError: pass\n    os.closerange(0, 99)\n"
-    (tmp_path / "kills.py").write_text(f"{code}    time.sleep(600)\ntime.sleep(600)")
+    code += "    time.sleep(600)\ntime.sleep(600)"
     try:
         assert ask(worker, HELLO, 30).ok
-        assert not ask(worker, _prepare(tmp_path, "kills"), 5).ok  # the child holds the channel open
+        assert not ask(worker, _prepare(tmp_path, "kills", code), 5).ok  # the child holds the channel open
         assert len(processes(mark)) >= 1
         worker.end(kill=False)
         forkserver.close()
@@ -225,11 +227,11 @@ def test_what_later_workers_share_is_done_behind_the_first(tmp_path, mark):
 
 @pytest.mark.parametrize("dies", ["before", "meanwhile"])
 def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
-    (tmp_path / "first.py").write_text("raise KeyError")
-    (tmp_path / "quick.py").write_text("import time; time.sleep(0.4); raise KeyError('quick')")
-    (tmp_path / "dying.py").write_text("import os; os._exit(1)")
+    first = _prepare(tmp_path, "first", "raise KeyError")
+    slow = _prepare(tmp_path, "quick", "import time; time.sleep(0.4); raise KeyError('quick')")
+    dying = _prepare(tmp_path, "dying", "import os; os._exit(1)")
     quick, dead = hire(), hire()
-    assert not ask(quick, _prepare(tmp_path, "first"), 60).ok  # what follows finds everything imported
+    assert not ask(quick, first, 60).ok  # what follows finds everything imported
 
     def slow_death(worker, start):
         time.sleep(1)  # stands for the reaping of a process that is long in dying
@@ -240,14 +242,12 @@ def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
     if dies == "before":
         os.killpg(dead.pid, signal.SIGKILL)
         until(lambda: len(processes(mark)) == 1 + EACH)
-    answers = gather({dead: _prepare(tmp_path, "dying"), quick: _prepare(tmp_path, "quick")}, 0.6)
+    answers = gather({dead: dying, quick: slow}, 0.6)
     assert answers[dead].status is Status.CRASHED
     assert "KeyError: 'quick'" in answers[quick].reason
 
 
 def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered(hire, tmp_path):
-    (tmp_path / "slow.py").write_text("import time; time.sleep(1); raise KeyError")
-    (tmp_path / "dying.py").write_text("import os; os._exit(1)")
     quick, idle, slow, dead = (hire() for _ in range(4))
     order = []
 
@@ -255,8 +255,9 @@ def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered
         order.append(worker)
         return {idle: HELLO, slow: HELLO, dead: HELLO} if worker is quick else {}
 
-    first = {quick: HELLO, slow: _prepare(tmp_path, "slow"), dead: _prepare(tmp_path, "dying")}
-    answers = gather(first, 60, then=then)
+    late = _prepare(tmp_path, "slow", "import time; time.sleep(1); raise KeyError")
+    dying = _prepare(tmp_path, "dying", "import os; os._exit(1)")
+    answers = gather({quick: HELLO, slow: late, dead: dying}, 60, then=then)
     assert order.index(idle) < order.index(slow)
     # what follows a failure is not asked
     assert [answers[worker].ok for worker in (quick, idle, slow, dead)] == [True, True, False, False]
@@ -265,8 +266,7 @@ def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered
 
 def test_death_is_seen_though_a_child_holds_the_connection(hire, tmp_path):
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)"
-    (tmp_path / "leaves.py").write_text(code)
-    answer = ask(hire(), _prepare(tmp_path, "leaves"), 10)
+    answer = ask(hire(), _prepare(tmp_path, "leaves", code), 10)
     assert (answer.status, answer.reason) == (Status.CRASHED, "the process ended itself with exit code 4")
 
 

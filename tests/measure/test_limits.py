@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support import cards
 from support.grids import over
 from support.paths import KEPT
 from support.simulated import PLAN
@@ -20,9 +21,7 @@ from softbench.records import store
 from softbench.render import export, report, tables
 from softbench.session import replay
 
-H200 = {
-    "sm": 90, "sms": 132, "l2_bytes": 62_914_560, "memory_clock_khz": 3_201_000, "bus_bits": 6016, "clock_khz": 1_980_000,
-}  # fmt: skip
+H200 = cards.H200.describe()
 MOVED = 2 * 32768 * 1024 * 2
 LEAST_NS = MOVED / 4814.3
 

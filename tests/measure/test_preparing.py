@@ -14,6 +14,7 @@ from softbench.measure.plans import Plan
 from softbench.model import OPEN, SEALED, Accuracy, Case, Status
 
 CASE = Case("softmax", (8, 32), "float32", "float32")
+POOL = SimpleNamespace(device="cuda")
 
 
 def entrant_at_referee(**ended):
@@ -23,8 +24,7 @@ def entrant_at_referee(**ended):
 
 @over(("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])])
 def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
-    pool = SimpleNamespace(device="cuda")
-    preparation, entrant = Preparation(CASE, pool, 1.0, 0), entrant_at_referee(**ended)
+    preparation, entrant = Preparation(CASE, POOL, 1.0, 0), entrant_at_referee(**ended)
     found = []
     for _ in tiers:
         entrant.tier = SEALED
@@ -39,8 +39,7 @@ def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
 def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
     case = Case("softmax", (4096, 131072), "float32", "float32")
-    pool = SimpleNamespace(device="cuda")
-    preparation = Preparation(case, pool, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
+    preparation = Preparation(case, POOL, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
     preparation._field = [entrant_at_referee() for _ in range(9)]
     assert preparation._at_once() == most
 
@@ -59,7 +58,7 @@ def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch):
 
 
 def test_the_errors_of_a_sealed_cell_are_its_referees_and_no_failure_has_any():
-    preparation, near = Preparation(CASE, SimpleNamespace(device="cuda"), 1.0, 0), Accuracy(0.5, 0.25, 0.0, 64)
+    preparation, near = Preparation(CASE, POOL, 1.0, 0), Accuracy(0.5, 0.25, 0.0, 64)
     author = entrant_at_referee()
     author.tier = ""
     preparation._advance(author, Answer(True, {"path": "/file", "accuracy": Accuracy(0.0, 0.0, 0.0, 1)}))

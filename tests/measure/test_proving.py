@@ -14,6 +14,7 @@ from softbench.measure.contest.entrant import operator_of
 from softbench.measure.worker import loading, proving
 from softbench.model import Case
 
+FORMULA = "0.5 * x * (1 + torch.erf(x / math.sqrt(2)))"
 CASE = Case("gelu", (6, 40), "float32", "float32")
 
 
@@ -68,14 +69,14 @@ def test_no_other_process_runs_its_functions():
 @over(("bound", "slack"), [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)])
 def test_each_named_bound_lets_arithmetic_err_by_as_much(bound, slack):
     operators.use(())
-    operator = loaded(GELU.replace("elementwise", bound).replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "3 * x"))
+    operator = loaded(GELU.replace("elementwise", bound).replace(FORMULA, "3 * x"))
     found = block(operator, torch.ones(6, 40))
     assert float(found.slack[0, 0]) == slack * 2**-20
     assert float(found.allowed[0, 0]) == pytest.approx(slack * 2**-20 + 3 * 2**-23, rel=1e-5)
 
 
 def test_infinities_are_exact_and_what_a_dtype_cannot_hold_is_one():
-    operator = loaded(GELU.replace("0.5 * x * (1 + torch.erf(x / math.sqrt(2)))", "x.square()"))
+    operator = loaded(GELU.replace(FORMULA, "x.square()"))
     case = Case("gelu", (6, 40), "float16", "float16")
     x = torch.full((6, 40), 300.0, dtype=torch.float16)
     x[0, 0] = float("-inf")
