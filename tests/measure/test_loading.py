@@ -53,11 +53,12 @@ def test_a_family_is_imported_with_its_siblings_and_packages(family):
 def test_what_was_rewritten_since_the_run_began_is_not_executed(family, name):
     (variant,) = registry.find([family])
     text = (family / name).read_text()
+    given = Path(variant.path), "mine", variant.source_hash
     (family / name).write_text(f"{text}\n# and more")
     with pytest.raises(SourcesChanged, match="no failure of the kernel"):
-        loading.load(Path(variant.path), "mine", variant.source_hash)
+        loading.load(*given)
     (family / name).write_text(text)
-    assert loading.load(Path(variant.path), "mine", variant.source_hash)(None)(0) == 42
+    assert loading.load(*given)(None)(0) == 42
 
 
 def test_a_file_that_is_rewritten_between_the_hash_and_the_import_is_not_read_again(family):

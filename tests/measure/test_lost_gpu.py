@@ -52,11 +52,10 @@ from softbench import implementation
 
 @implementation(operator="softmax")
 def own_breaker(case):
-    import torch
     if case.rows == 8 and (Path(__file__).parent / "breaks").exists():
         (Path(__file__).parents[2] / "lost").touch()
         raise RuntimeError("CUDA error: unknown error")
-    return lambda x: torch.softmax(x, dim=-1)
+    return lambda x: x.softmax(-1)
 """
 
 

@@ -23,6 +23,7 @@ from softbench.session.selection import Selection
 
 pytest_plugins = ["pytester"]
 CARD = replace(H200, uuid="GPU-1")
+TRAIN = f"{Path(sys.executable).name} train.py"
 
 
 @pytest.fixture
@@ -65,14 +66,14 @@ def found(nvml):
 def test_a_stranger_is_named_without_its_arguments(nvml, stranger):
     nvml.compute = {stranger: 4_200_000_000}
     (text,) = found(nvml)
-    assert text == f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 4.2 GB)"
+    assert text == f"{TRAIN} (pid {stranger}, 4.2 GB)"
 
 
 def test_a_desktop_counts_and_memory_may_be_unknown(nvml, stranger):
     nvml.graphics = {stranger: None}
-    assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger})"]
+    assert found(nvml) == [f"{TRAIN} (pid {stranger})"]
     nvml.compute, nvml.graphics = {stranger: 1_000_000_000}, None
-    assert found(nvml) == [f"{os.path.basename(sys.executable)} train.py (pid {stranger}, 1.0 GB)"]
+    assert found(nvml) == [f"{TRAIN} (pid {stranger}, 1.0 GB)"]
 
 
 def test_we_ourselves_and_what_we_started_do_not_count(nvml, child):

@@ -87,13 +87,7 @@ CALLS = []
 def good(case):
     CALLS.append(case.id)
     built = len(CALLS)
-
-    def launch(x):
-        import torch
-
-        return torch.softmax(x, dim=-1) if built < WRONG_FROM else torch.zeros_like(x)
-
-    return launch
+    return lambda x: x.softmax(-1) if built < WRONG_FROM else x * 0
 """
 
 

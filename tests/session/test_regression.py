@@ -81,10 +81,8 @@ def test_within_the_limit_nothing_fails(measured, tmp_path):
 
 
 def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(measured, tmp_path):
-    def other(record):
-        return replace(record, case=softmax_case(4, 256, "float32"))
-
-    code, text = again(measured, tmp_path, other, "--softbench-fail-on=5%")
+    small = softmax_case(4, 256, "float32")
+    code, text = again(measured, tmp_path, lambda record: replace(record, case=small), "--softbench-fail-on=5%")
     assert code == pytest.ExitCode.USAGE_ERROR, text
     assert "(profile cpu) has none of the cells of this run; name a run that has" in text
     assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
