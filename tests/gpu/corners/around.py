@@ -34,7 +34,7 @@ def around(case, corner, family):
 
     torch.cuda.synchronize()  # makes the context current in which the companions are loaded
     factory = loading.load(resources.bundled_impls() / FILES[family], family)
-    return globals()[corner](factory(case))  # each corner is a function below
+    return CORNERS[corner](factory(case))
 
 
 def followed(softmax, words, *companions):
@@ -140,3 +140,12 @@ def own_memory(softmax):
     words = int(_companions.check(driver.cuMemAlloc(4 * _companions.WORDS)))
     _companions.check(driver.cuMemsetD32(words, _companions.KEY, 1))
     return followed(softmax, words, (_companions.kernel("unlock"),))
+
+
+CORNERS = {
+    corner.__name__: corner
+    for corner in (
+        cluster_of_16, programmatic_edges, cooperative_launch, kernels_of_one_name, fills_and_copies,
+        counting_workspace, joined_streams, own_memory,
+    )
+}  # fmt: skip
