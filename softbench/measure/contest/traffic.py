@@ -124,15 +124,8 @@ def _counted(
             streamed, variables = program(_STREAMED, asked, python)
             if is_sealed:
                 variables["TMPDIR"] = folder  # or ncu waits for those on other GPUs
-            command = [
-                profiler() or "ncu",
-                *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
-                *("--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off"),
-                *("--replay-mode", replay, "--target-processes", "application-only"),
-                *("--metrics", ",".join(metrics)),
-                *streamed,
-            ]
-            printed = _run(command, timeout_s * (3 + len(entrants)) / 4, variables | environment_for("measure"))
+            limit_s = timeout_s * (3 + len(entrants)) / 4
+            printed = _run([*_profiling(replay, metrics, log), *streamed], limit_s, variables | environment_for("measure"))
             parts = _parts(_table(log.read_text(errors="replace") if log.exists() else "", printed), marker)
             said = [{"calls": asked["calls"]}]
             if is_sealed:
@@ -141,6 +134,16 @@ def _counted(
                 raise TrafficError("the profiled process ended early")
             found.append([Counted(part, **words) for part, words in zip(parts, said, strict=True)])
     return [*zip(*found, strict=True)]
+
+
+def _profiling(replay: str, metrics: Sequence[str], log: Path) -> list[str]:
+    return [
+        profiler() or "ncu",
+        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
+        *("--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off"),
+        *("--replay-mode", replay, "--target-processes", "application-only"),
+        *("--metrics", ",".join(metrics)),
+    ]
 
 
 def _parts(table: Table, marker: str) -> list[Table]:
