@@ -107,7 +107,7 @@ _FLAGS = (
     ),
     ("--softbench-watch", "run again whenever a source of an implementation is saved, and show what changed"),
     ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
-    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; some seconds more per case"),
+    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; half a minute more per case"),
     ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
     ("--softbench-no-page", "write no page (about 2 MB) at the end; softbench report RUN makes it from the records"),
     ("--softbench-registers", "build each timed kernel once more and record its registers, stack and shared memory"),
