@@ -191,6 +191,7 @@ def test_each_is_alone_if_the_shared_process_fails(tmp_path, monkeypatch, fault)
     [
         ("said[0]['unseen'] = 90_000", "move 90000 bytes per call"),
         ("said.pop()", "the profiled process ended early"),
+        ("open(log, 'w').write(pages[0]); open(request['counts'], 'w').write('[{'); sys.exit()", "process ended early"),
         ("sys.exit('BadHandOver: no')", "no counters: BadHandOver: no"),
         ("time.sleep(60)", "longer than 2 s"),
     ],
