@@ -53,7 +53,7 @@ def test_a_byte_behind_the_only_allocation_is_an_overrun(card, distance):
     card.storage[200 + distance] = 0
     assert card.overrun(y, allocated=1) == OVERRUN.format("the output", distance)
     assert card.overrun(y, allocated=2) == ""
-    assert card.overrun(y, allocated=1, freed=1) == "", "memory that came anew from the driver is not judged"
+    assert card.overrun(y, allocated=1, freed=1) == "", "fresh memory of the driver is not judged"
 
 
 def test_a_storage_outside_the_regions_is_not_judged(card):
