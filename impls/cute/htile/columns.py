@@ -34,12 +34,12 @@ class ColumnLoader:
         if cute.rank(vector) == 2:
             start = start + Int64(context.row % vector.shape[0]) * vector.stride[0]
         self.part = context.partition(cute.make_tensor(start, every_row))
-        self.bytes = min(PIECE_BYTES if self.is_pieced else VECTOR_BYTES, self.part.bytes)
-        self.atom = copy.loading(dtype, bits=8 * self.bytes)
+        bytes_ = min(PIECE_BYTES if self.is_pieced else VECTOR_BYTES, self.part.bytes)
+        self.atom = copy.loading(dtype, bits=8 * bytes_)
         size = dtype.width // 8
-        self.tile = VectorRegTile(dtype, config.vector + (self.bytes // size if self.is_pieced else 0), self.turns)
+        self.tile = VectorRegTile(dtype, config.vector + (bytes_ // size if self.is_pieced else 0), self.turns)
         if self.is_pieced:
-            self.skip = Int32(self.part.vectors.iterator.toint() % self.bytes) // size
+            self.skip = Int32(self.part.vectors.iterator.toint() % bytes_) // size
 
     def request(self):
         """Request this thread's first values."""
@@ -61,13 +61,11 @@ class ColumnLoader:
         start = column - self.skip
         source = cute.make_tensor(self.part.vectors[None, turn].iterator - self.skip, cute.make_layout(count))
         if const_expr(self.config.is_inner(turn, beyond=1)):
-            copy.vector_copy(self.atom, source, target, self.bytes)
+            copy.vector_copy(self.atom, source, target)
         else:
             touched = self.context.touched(turn)
-            if touched & (start >= 0) & (start + count <= columns):
-                copy.vector_copy(self.atom, source, target, self.bytes)
-            else:
-                copy.edge_copy(source, target, (touched, start, columns))
+            whole = touched & (start >= 0) & (start + count <= columns)
+            copy.bounded_copy(self.atom, source, target, whole, (touched, start, columns))
 
     def values(self, turn: int) -> cute.TensorSSA:
         """Vector number `turn` as float32; undefined in columns outside the row."""

@@ -38,8 +38,8 @@ def retaining_policy(rows: Int64, row_bytes: int) -> Int64:
 class HintedAtom:
     """A copy atom and its cache policy. as_ptx: the DSL's cp.async takes no policy, so with one it is written as PTX."""
 
-    def __init__(self, atom: cute.CopyAtom, policy: Int64 | None = None, as_ptx: bool = False):
-        self.atom, self.policy, self.as_ptx = atom, policy, as_ptx and policy is not None
+    def __init__(self, atom: cute.CopyAtom, bits: int, policy: Int64 | None = None, as_ptx: bool = False):
+        self.atom, self.bits, self.policy, self.as_ptx = atom, bits, policy, as_ptx and policy is not None
 
     def copy(self, source: cute.Tensor, destination: cute.Tensor):
         """Copy a vector: 16 bytes, or 8 of a dtype of half the width."""
@@ -64,18 +64,18 @@ def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None, bits
     """Global -> shared."""
     mode = LoadCacheMode.GLOBAL if bits == 128 else LoadCacheMode.ALWAYS
     operation = cpasync.CopyG2SOp(cache_mode=mode)
-    return HintedAtom(cute.make_copy_atom(operation, dtype, num_bits_per_copy=bits), policy, as_ptx=True)
+    return HintedAtom(cute.make_copy_atom(operation, dtype, num_bits_per_copy=bits), bits, policy, as_ptx=True)
 
 
 def loading(dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: str = "none", bits: int = 128) -> HintedAtom:
     """Global -> registers. reuse: the hint for the first-level cache, "none", "soon" or "over"."""
     atom = cute.make_copy_atom(CopyG2ROp(), dtype, num_bits_per_copy=bits, l1c_evict_priority=REUSE[reuse])
-    return HintedAtom(atom, policy)
+    return HintedAtom(atom, bits, policy)
 
 
 def storing(dtype: type[cutlass.Numeric], bits: int = 128) -> HintedAtom:
     """Registers -> global."""
-    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=bits))
+    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=bits), bits)
 
 
 class Partition:
@@ -126,10 +126,10 @@ def predicate_k(coordinates: cute.Tensor, first: Int32, last: Int32) -> cute.Ten
 
 
 @cute.jit
-def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor, bytes_: cutlass.Constexpr[int] = VECTOR_BYTES):
-    """Copy (elements,) in pieces of 16 bytes of the atom's dtype, or of as many as given, or all 8; both start on as many."""
+def vector_copy(hinted: HintedAtom, source: cute.Tensor, destination: cute.Tensor):
+    """Copy (elements,) in pieces of the atom's bits, or all if they are fewer; both start on as many."""
     size, bits = cute.size(source), hinted.atom.value_type.width
-    width = const_expr(min(size, bytes_ * 8 // bits))
+    width = const_expr(min(size, hinted.bits // bits))
     source, destination = (
         cute.make_tensor(vector.iterator.align(width * bits // 8), vector.layout) for vector in (source, destination)
     )
