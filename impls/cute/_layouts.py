@@ -25,7 +25,8 @@ LEAST_LONG_SHARE_BYTES = 64 * 1024
 # Rows that are split over the whole GPU.
 LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
-RING_VECTORS = 8
+RING_VECTORS, RING_GROUPS = 8, 3
+MOST_CREWS, CREW_SHARE_BYTES = 12, 16 * 1024  # a CTA's share of a row; less, and its fixed cost counts
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
@@ -86,23 +87,33 @@ def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
 
 
-def split_layout(columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False, tiles: int = 1) -> SplitTileConfig:
-    """Every multiprocessor has a CTA with a share of every row.
+def split_layout(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, is_single: bool = False, tiles: int = 1, terms: int = 0, crews: int = 1
+) -> SplitTileConfig:
+    """Every multiprocessor has a CTA with a share of every row, or of every row of its crew.
 
     Several rows go through a ring of as many stages as shared memory has room for; a single row is in registers.
     Rows that are too long for either are read twice.
     """
-    team = math.isqrt(gpu.processors - 1) + 1
-    twice = SplitTileConfig(columns, itemsize, gpu.processors, TWICE_THREADS, 0, team, aligned, tiles)
+    ctas = gpu.processors // crews
+    team = math.isqrt(ctas - 1) + 1 if ctas > WARP else 1
+    twice = SplitTileConfig(columns, itemsize, ctas, TWICE_THREADS, 0, team, aligned, tiles, terms, crews=crews)
     if is_single:
         single = replace(twice, threads=SINGLE_THREADS, stages=1)
         return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
     least, most = RING_WARPS
     warps = min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
-    ring = replace(twice, threads=2 * warps * WARP)
+    rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in range(RING_GROUPS, 0, -1)]
+    ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= RING_VECTORS)
     room = SHARED_BYTES.get(gpu.architecture, 0)
     stages = range(MOST_STAGES, LEAST_STAGES - 1, -1)
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
+
+
+def crews(row_bytes: int, gpu: Gpu) -> int:
+    """As many as leave each CTA at most CREW_SHARE_BYTES of a row, of those that take all multiprocessors."""
+    fitting = (n for n in range(MOST_CREWS, 1, -1) if gpu.processors % n == 0)
+    return next((n for n in fitting if row_bytes * n <= gpu.processors * CREW_SHARE_BYTES), 1)
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:

@@ -13,7 +13,7 @@ def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     assert split.stages == stages
     assert split.ctas == 132
     assert split.teams * split.team >= split.ctas
-    assert split.slots == {1: 2, 14: 30}[stages], "of a ring, twice its stages and the row that its writers hold"
+    assert split.slots == {1: 2, 14: 34}[stages], "of a ring, twice its stages and the three rows that its writers hold"
 
 
 @over("aligned", [True, False])
@@ -58,15 +58,15 @@ def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
 def before(event, config, ctas):
     """What has happened for sure when something, (what, of which row, in which CTA), happens in a ring (`htile/ring.py`).
 
-    Within a CTA everybody takes rows in their order; the pairs of a row are known where all CTAs have sent theirs.
+    Within a CTA everybody takes rows in their order, a group every third one; a row's pairs are known where all CTAs sent theirs.
     """
     what, row, cta = event
     here = {
         "bring": [("free", row - config.stages), ("sent", row - config.stages), ("bring", row - 1)],
-        "reduce": [("bring", row), ("reduce", row - 1)],
+        "reduce": [("bring", row), ("reduce", row - config.groups)],
         "sent": [("reduce", row), ("sent", row - 1)],
-        "known": [("bring", row), ("known", row - 1)],
-        "free": [("bring", row), ("written", row - 1)],
+        "known": [("sent", row)],
+        "free": [("bring", row), ("written", row - config.groups)],
         "written": [("free", row), ("known", row)],
     }[what]
     far = [("sent", row, other) for other in range(ctas)] if what == "known" else []
@@ -85,7 +85,7 @@ def happened(event, config, ctas):
 
 @over("stages", range(_layouts.LEAST_STAGES, _layouts.MOST_STAGES + 1))
 def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
-    config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
+    config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12, groups=3), 3
     for row in range(4 * stages):
         stage, slot = row - stages, row - config.slots
         brought = happened(("bring", row, 0), config, ctas)
@@ -95,11 +95,22 @@ def test_nothing_in_a_ring_is_overwritten_before_all_have_read_it(stages):
         known = happened(("known", row, 0), config, ctas)
         assert slot < 0 or ("written", slot, 0) in known, "a row's totals, and the mbarrier that tells of them"
         sent = happened(("sent", row, 0), config, ctas)
-        assert slot < 0 or {("known", slot, cta) for cta in range(ctas)} <= sent, "a row's pairs, wherever they are read"
+        far = {("known", slot, cta) for cta in range(ctas)}
+        assert slot < 0 or far <= sent, "a row's pairs, wherever they are read, and the mbarrier of those that were sent"
 
 
 @over("stages", range(_layouts.LEAST_STAGES, _layouts.MOST_STAGES + 1))
 def test_a_ring_has_no_more_slots_than_it_needs(stages):
-    config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12), 3
+    config, ctas = SplitTileConfig(1048576, 4, 132, 768, stages, 12, groups=3), 3
     row = 3 * config.slots
     assert ("known", row - config.slots + 1, 1) not in happened(("sent", row, 0), config, ctas)
+
+
+@over("processors", [132, 114, 78, 7])
+def test_crews_leave_a_cta_a_share_that_is_worth_its_fixed_cost(processors):
+    gpu = _layouts.Gpu("sm_90", processors)
+    found = [(size, _layouts.crews(size, gpu)) for size in range(2**16, 2**21, 2**12)]
+    assert [crews for _, crews in found] == sorted((crews for _, crews in found), reverse=True)
+    assert all(processors % crews == 0 and size * crews <= 2**14 * processors for size, crews in found if crews > 1)
+    layer = _plans.norm(131073, ("float16",) * 3 + ("", "float16", "", "", ""), True, 1e-5, gpu, False)
+    assert next(layer).config.crews == _layouts.crews(262146, gpu)

@@ -14,7 +14,7 @@ MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
 IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read twice
-UNDER_WAY = 2  # rows that a ring requests at a time: with more, the pairs of the first one wait in the same queues
+UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)  # of the rows that a ring requests at a time; with more, pairs wait behind them
 LINE_WORDS = 16  # of 64 bits: the cache line of the tag, before the first slot
 MAX_WIDTH = 4  # float32 values that a warp sends in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
@@ -182,7 +182,7 @@ class RowTileConfig(_Vectors, Shared):
 
 @dataclass(frozen=True)
 class SplitTileConfig(_Vectors):
-    """The layout of a kernel that splits every row over the whole GPU.
+    """The layout of a kernel that splits every row over the whole GPU, or over a crew.
 
     columns   elements of a row
     itemsize  bytes of an element of the input
@@ -193,6 +193,9 @@ class SplitTileConfig(_Vectors):
     team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads the pairs of all
     aligned   as in RowTileConfig
     tiles     matrices of which a row is read
+    terms     vectors of one value per column, of which a CTA holds its share in shared memory
+    groups    of threads in a ring that take rows in turn, to reduce and to write them
+    crews     of `ctas` CTAs each, which take rows in turn
     """
 
     columns: int
@@ -203,6 +206,9 @@ class SplitTileConfig(_Vectors):
     team: int = 1
     aligned: bool = True
     tiles: int = 1
+    terms: int = 0
+    groups: int = 1
+    crews: int = 1
 
     @property
     def is_ring(self) -> bool:
@@ -211,12 +217,23 @@ class SplitTileConfig(_Vectors):
     @property
     def workers(self) -> int:
         """Threads that share a row; in a ring one half of the threads reduces and the other half writes."""
-        return self.threads // 2 if self.is_ring else self.threads
+        return self.threads // (2 * self.groups) if self.is_ring else self.threads
+
+    @property
+    def under_way(self) -> int:
+        """Rows that a ring requests at a time."""
+        least, most = UNDER_WAY
+        return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.cta_vectors * VECTOR_BYTES)))
+
+    @property
+    def carriers(self) -> int:
+        """Warps of a ring that relay pairs, and as many that fetch them: one way through memory takes longer than a row."""
+        return 2 if self.threads + 6 * WARP <= MAX_THREADS else 1
 
     @property
     def couriers(self) -> int:
         """Warps. In a ring they bring rows and send, relay and fetch pairs; otherwise one sends and relays, one fetches."""
-        return 4 if self.is_ring else 2
+        return 2 + 2 * self.carriers if self.is_ring else 2
 
     @property
     def cta_threads(self) -> int:
@@ -250,16 +267,17 @@ class SplitTileConfig(_Vectors):
     def slots(self) -> int:
         """Rows whose pairs have places of their own: a place is overwritten only when all CTAs have read it.
 
-        A ring needs twice its stages and the row that its writers hold. A CTA that sends a row's pair has written the row
-        two stages' worth before; all CTAs had sent their pairs for it, and so had written the row whose place is taken.
+        A ring needs twice its stages and the rows that its writers hold. A CTA that sends a row's pair has written the row
+        so many before; all CTAs had sent their pairs for it, and so had written the row whose place is taken.
         """
-        return 2 * (self.stages + 1) if self.is_ring else 2
+        return 2 * (self.stages + self.groups) if self.is_ring else 2
 
     @property
     def shared_bytes(self) -> int:
         """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
-        about = self.held * (8 * self.workers // WARP + 64) + 256
-        return 1024 + about + (self.tiles * self.stages * self.cta_vectors * VECTOR_BYTES if self.is_ring else 0)
+        about = self.held * (8 * self.workers // WARP + 24) + 24 * self.slots + 256
+        shares = self.tiles * self.stages * self.cta_vectors + self.terms * (self.cta_vectors + 1)
+        return 1024 + about + (shares * VECTOR_BYTES if self.is_ring else 0)
 
     @property
     def teams(self) -> int:
@@ -267,5 +285,9 @@ class SplitTileConfig(_Vectors):
 
     @property
     def workspace_words(self) -> int:
-        """Words of 64 bits: the tag's line, and two for each slot of each CTA and team."""
+        """Words of 64 bits of all crews: the tag's line, and two for each slot of each CTA and team."""
+        return self.crews * self.crew_words
+
+    @property
+    def crew_words(self) -> int:
         return ceil_div(LINE_WORDS + 2 * self.slots * (self.ctas + self.teams), LINE_WORDS) * LINE_WORDS

@@ -56,6 +56,20 @@ def funnel(tensor: cute.Tensor, skip: Int32, count: int) -> cute.Tensor:
     return taken
 
 
+def peak(vector: cute.Tensor) -> Float32:
+    """The largest element, or NaN. Elements of 16 bits are compared in pairs, without being converted."""
+    if vector.element_type.width == 32:
+        return vector.load().reduce(cute.ReductionOp.MAX, -Float32.inf, 0)
+    words, name = cute.recast_tensor(vector, Int32), {"Float16": "f16x2", "BFloat16": "bf16x2"}[vector.element_type.__name__]
+    both = cute.make_rmem_tensor(2, vector.element_type)
+    top = cute.recast_tensor(both, Int32)
+    top[0] = words[0]
+    for i in range(1, cute.size(words)):
+        asked = [top[0], words[i]]
+        top[0] = cute.arch.inline_ptx(f"max.NaN.{name} {{$w0}}, {{$r0}}, {{$r1}};", write_only_types=[Int32], read_only_args=asked)
+    return cute.arch.fmax(Float32(both[0]), Float32(both[1]), nan=True)
+
+
 def rounded(values: cute.TensorSSA, dtype: type[cutlass.Numeric]) -> cute.Tensor:
     """float32 values as a register tensor of a dtype."""
     tensor = cute.make_rmem_tensor(values.shape, dtype)

@@ -1,13 +1,13 @@
 """A ring of rows in shared memory, for rows that are split over the whole GPU.
 
-Every warp has one job and waits for exactly what it needs. The four couriers bring rows, send pairs, relay them, and fetch
-those of all CTAs. Some of the other warps reduce rows and the rest write them:
+Every warp has one job and waits for exactly what it needs. The couriers bring rows, send pairs, relay them, and fetch those
+of all CTAs. Half of the other warps reduce rows and half write them, in groups that take rows in turn:
 
     bring   waits for a free stage, and for an earlier row: row -> stage                arrived
-    reduce  waits for arrived: its warps' (max, sum) of the row                         paired
-    send    waits for paired: the CTA's pair, to its team's first CTA                   free
-    relay   waits for its team's pairs: the team's pair, to all
-    fetch   waits for the teams' pairs: (reference, sum) of the row                     known
+    reduce  waits for arrived: its warps' pairs of the row                              paired
+    send    waits for paired: the CTA's pair, to its team's first CTA                   free, sent
+    relay   waits for sent, and for its team's pairs: the team's pair, to all
+    fetch   waits for sent, and for the teams' pairs: the totals of the row             known
     write   waits for arrived: registers <- stage                                       free
             waits for known: normalised, to global memory
 
@@ -22,13 +22,13 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32, Int64, const_expr
 
-from .config import UNDER_WAY, VECTOR_BYTES, WARP
+from .config import VECTOR_BYTES, WARP
 from .copy import edge_copy, load_shared, trim
 from .launch import overlap
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
 
-PAIR_BARRIER = 1  # a hardware barrier, for the couriers of pairs
+PAIR_BARRIER, WORK_BARRIER = 1, 2  # hardware barriers, of the couriers of pairs, and of the threads with vectors
 
 
 class Phases:
@@ -50,7 +50,7 @@ class Ring:
         layout = cute.make_layout((config.cta_vectors * config.vector, config.stages))
         self.shares = [memory.allocate_tensor(x.element_type, layout, byte_alignment=128) for x in context.inputs]
         self.arrived, self.paired, self.free = (Phases(context, config.stages) for _ in range(3))
-        self.known = Phases(context, config.slots)
+        self.sent, self.known = (Phases(context, config.slots) for _ in range(2))
 
     def vector(self, which: int, row: Int32, index: Int32, width: int) -> cute.Pointer:
         """Vector number `index` of the CTA's share of a row of input number `which`."""
@@ -61,7 +61,7 @@ class Ring:
 def open_ring(context: SplitContext, ring: Ring):
     """Initialise the mbarriers; all threads call this."""
     workers = const_expr(context.config.workers)
-    arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.known, WARP), (ring.free, workers + WARP))
+    arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.free, workers + WARP), (ring.sent, WARP), (ring.known, WARP))
     if context.thread == 0:
         for phases, threads in arriving:
             for number in cutlass.range_constexpr(phases.count):
@@ -81,47 +81,61 @@ def tell(phases: Phases, row: Int32):
 
 
 @cute.jit
-def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constexpr):
-    """The whole of a kernel. pair(context, tiles): a thread's (max, sum) of a row, of its registers of each input.
+def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constexpr, prepare: cutlass.Constexpr = None):
+    """The whole of a kernel. pair(context, tiles, row): a warp's part of a row, of its threads' registers of each input.
 
-    result(context, tiles, turn, pair): vector number `turn` of the output, of the row's `totals`.
+    result(context, tiles, turn, pair, place): vector number `turn` of the output, of the row's `totals`; its (number, shift).
+    prepare()  what the threads with vectors do first
     """
     ring = Ring(context)
     open_ring(context, ring)
     overlap()
-    if context.thread < context.config.workers:
-        reduce_rows(context, ring, pair, result)
-    elif context.is_worker:
-        write_rows(context, ring, result)
+    if context.is_worker:
+        if const_expr(prepare is not None):
+            prepare()
+            cute.arch.barrier(barrier_id=WORK_BARRIER, number_of_threads=context.config.threads)
+        if context.thread < context.config.threads // 2:
+            reduce_rows(context, ring, pair, result)
+        else:
+            write_rows(context, ring, result)
     else:
         carry_rows(context, ring)
 
 
+def own_place(context: SplitContext) -> tuple[Int32, Int32]:
+    """(this thread's group, its number there) of those that reduce rows, or write them."""
+    config = context.config
+    group = context.thread // config.workers
+    return group % config.groups, context.thread - group * config.workers
+
+
 @cute.jit
 def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, result: cutlass.Constexpr):
-    """Reduce every row, and write the last one."""
+    """Reduce the group's rows, and write the last one."""
     tiles, last = registers(context, context.config.vectors_per_thread), context.rows - 1
-    for row in cutlass.range(context.rows, unroll=1):
+    group, thread = own_place(context)
+    for row in cutlass.range(group, context.rows, context.config.groups, unroll=1):
         wait(ring.arrived, row)
-        take(context, ring, row, context.thread, tiles)
-        maximum, total = pair(context, tiles)
-        leave_pair(context, row, maximum, total)
+        take(context, ring, row, thread, tiles)
+        first, second = pair(context, tiles, row, thread)
+        leave_pair(context, row, thread, first, second)
         tell(ring.paired, row)
-    wait(ring.known, last)
-    write(context, last, context.thread, tiles, result)
+    if (last >= 0) & (last % context.config.groups == group):
+        wait(ring.known, last)
+        write(context, last, thread, tiles, result)
 
 
 @cute.jit
 def write_rows(context: SplitContext, ring: Ring, result: cutlass.Constexpr):
-    """Write every row but the last one."""
+    """Write the group's rows but the last one of all."""
     tiles = registers(context, context.config.vectors_per_thread)
-    first = context.thread - context.config.workers
-    for row in cutlass.range(context.rows - 1, unroll=1):
+    group, thread = own_place(context)
+    for row in cutlass.range(group, context.rows - 1, context.config.groups, unroll=1):
         wait(ring.arrived, row)
-        take(context, ring, row, first, tiles)
+        take(context, ring, row, thread, tiles)
         tell(ring.free, row)
         wait(ring.known, row)
-        write(context, row, first, tiles, result)
+        write(context, row, thread, tiles, result)
 
 
 @cute.jit
@@ -152,12 +166,14 @@ def write(context: SplitContext, row: Int32, first: Int32, tiles: list[VectorReg
     """This thread's vectors of a row of the output, from number `first` on."""
     pair, shift = totals(context, row), context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        store(context, row, first + turn * context.config.workers, shift, result(context, tiles, turn, pair))
+        index = first + turn * context.config.workers
+        store(context, row, index, shift, result(context, tiles, turn, pair, (index, shift)))
 
 
 @cute.jit
 def carry_rows(context: SplitContext, ring: Ring):
-    """The couriers' part."""
+    """The couriers' part. Several relay pairs, and as many fetch them, in turn: each row takes them two ways through memory."""
+    each = const_expr(context.config.carriers)
     if context.courier == 0:
         if context.thread % WARP == 0:
             bring_rows(context, ring)
@@ -166,18 +182,18 @@ def carry_rows(context: SplitContext, ring: Ring):
         cute.arch.barrier(barrier_id=PAIR_BARRIER, number_of_threads=(context.config.couriers - 1) * WARP)
         if context.courier == 1:
             send_rows(context, ring, tag)
-        elif context.courier == 2:
-            relay_rows(context, tag)
+        elif context.courier < 2 + each:
+            relay_rows(context, ring, tag, context.courier - 2)
         else:
-            fetch_rows(context, ring, tag)
+            fetch_rows(context, ring, tag, context.courier - 2 - each)
 
 
 @cute.jit
 def bring_rows(context: SplitContext, ring: Ring):
     """Request every row, a few at a time; one thread calls this."""
     for row in cutlass.range(context.rows, unroll=1):
-        if row >= UNDER_WAY:
-            wait(ring.arrived, row - UNDER_WAY)
+        if row >= context.config.under_way:
+            wait(ring.arrived, row - context.config.under_way)
         if row >= ring.stages:
             wait(ring.free, row - ring.stages)
             # The copy is asynchronous: only this fence orders it after the stage's reads.
@@ -209,26 +225,32 @@ def send_rows(context: SplitContext, ring: Ring, tag: Int32):
         wait(ring.paired, row)
         publish(context, row, tag + row)
         tell(ring.free, row)
+        tell(ring.sent, row)
 
 
 @cute.jit
-def relay_rows(context: SplitContext, tag: Int32):
+def relay_rows(context: SplitContext, ring: Ring, tag: Int32, first: Int32):
     if const_expr(context.config.team > 1):
-        for row in cutlass.range(context.rows - 1, unroll=1):
-            relay(context, row, tag + row)
+        if context.cta % context.config.team == 0:
+            for row in cutlass.range(first, context.rows - 1, context.config.carriers, unroll=1):
+                wait(ring.sent, row)
+                relay(context, row, tag + row)
 
 
 @cute.jit
-def fetch_rows(context: SplitContext, ring: Ring, tag: Int32):
-    last = context.rows - 1
-    for row in cutlass.range(last, unroll=1):
+def fetch_rows(context: SplitContext, ring: Ring, tag: Int32, first: Int32):
+    last, each = context.rows - 1, context.config.carriers
+    for row in cutlass.range(first, last, each, unroll=1):
         fetch_row(context, ring, row, tag, False)
-    fetch_row(context, ring, last, tag, True)
-    advance(context, tag + last)
+    if (last >= 0) & (last % each == first):
+        if last > 0:
+            wait(ring.known, last - 1)
+        fetch_row(context, ring, last, tag, True)
+        advance(context, tag + last, context.courier)
 
 
 @cute.jit
 def fetch_row(context: SplitContext, ring: Ring, row: Int32, tag: Int32, direct: cutlass.Constexpr[bool]):
-    wait(ring.arrived, row)  # by now all have read the totals whose place this row's take
+    wait(ring.sent, row)  # by now all have read the totals whose place this row's take
     fetch(context, row, tag + row, direct)
     tell(ring.known, row)

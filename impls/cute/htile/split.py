@@ -1,5 +1,7 @@
 """Rows that are split over the whole GPU: every CTA has a share of every row, and pairs go through global memory.
 
+Or the GPU's CTAs are several crews, and every CTA has a share of each of its crew's rows; a row's number is the crew's own.
+
 A launch is cooperative: all CTAs are on the GPU at once, so they can wait for one another. Each CTA has a few more warps
 than workers, the couriers, which wait for pairs while the workers load, reduce and store. A row's pairs take three
 steps: `publish` sends a CTA's pair to the first CTA of its team, `relay` sends the team's pair to all, `fetch` reads all.
@@ -18,16 +20,16 @@ from cutlass import Float32, Int32, Int64, const_expr
 
 from .config import LINE_WORDS, VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
 from .copy import bounded_copy, end_of, loading, storing
-from .online import reference, rescale
-from .reduce import ADD, MAX, warp_reduce
+from .merges import Peaks
 from .registers import VectorRegTile, rounded
 
 
 class SplitContext:
     """One thread's part of every row; `share` is this CTA's first vector. Reads no memory.
 
-    more  further inputs, whose rows start as far behind a vector's boundary as those of x
-    fill  the value of columns outside the matrix
+    more   further inputs, whose rows start as far behind a vector's boundary as those of x
+    fill   the value of columns outside the matrix
+    merge  what a part of a row is, and how parts merge
     Shared memory holds a row's `pairs` of the warps that reduce it, and its `totals` over all CTAs.
     """
 
@@ -39,12 +41,16 @@ class SplitContext:
         workspace: cute.Tensor,
         more: tuple[cute.Tensor, ...] = (),
         fill: float = -math.inf,
+        merge: type = Peaks,
     ):
-        self.config, self.x, self.y, self.words = config, x, y, workspace.iterator
+        self.config, self.x, self.y, self.words, self.merge = config, x, y, workspace.iterator, merge
         self.inputs, self.fill = (x, *more), x.element_type(fill)
         self.thread = cute.arch.thread_idx()[0]
-        self.cta = cute.arch.block_idx()[0]
-        self.rows = x.shape[0]
+        self.cta, self.crew, self.rows = cute.arch.block_idx()[0], Int32(0), x.shape[0]
+        if config.crews > 1:
+            self.cta, self.crew = self.cta % config.ctas, self.cta // config.ctas
+            self.rows = (self.rows + (config.crews - 1) - self.crew) // config.crews
+            self.words = self.words + self.crew * config.crew_words
         self.courier = (self.thread - config.threads) // WARP
         self.is_worker = self.thread < config.threads
         self.share = self.cta * config.cta_vectors
@@ -53,12 +59,16 @@ class SplitContext:
         self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
         self.totals = self.memory.allocate_tensor(Float32, cute.make_layout((2, config.slots)), byte_alignment=16)
 
+    def row(self, number: Int32) -> Int32:
+        """The row of the matrix that is the crew's row of a number."""
+        return number if self.config.crews == 1 else number * self.config.crews + self.crew
+
     def shift(self, row: Int32) -> Int32:
         """Elements between the last 16-byte boundary and the first element of a row."""
         if self.config.aligned:
             return Int32(0)
         size = self.config.itemsize
-        address = self.x.iterator.toint() + Int64(row) * (self.x.stride[0] * size)
+        address = self.x.iterator.toint() + Int64(self.row(row)) * (self.x.stride[0] * size)
         return (Int32(address) & (VECTOR_BYTES - 1)) >> (size.bit_length() - 1)
 
     def column(self, index: Int32, shift: Int32) -> Int32:
@@ -77,7 +87,7 @@ class SplitContext:
         config, first, count = self.config, Int32(0), Int32(self.config.columns // self.config.vector)
         if not config.aligned:
             matrix, size = self.x.iterator.toint(), config.itemsize
-            address = matrix + Int64(row) * (self.x.stride[0] * size) - shift * size
+            address = matrix + Int64(self.row(row)) * (self.x.stride[0] * size) - shift * size
             first = Int32((self.share == 0) & (address < matrix))
             count = (config.columns + shift + config.vector - 1) // config.vector
             count -= Int32(address + Int64(count) * VECTOR_BYTES > end_of(self.x))
@@ -90,11 +100,17 @@ class SplitContext:
         exists = (index < config.cta_vectors) & (column < config.columns)
         return None if config.aligned or is_inner else (exists, column, config.columns)
 
+    def elements(self, first: Int32, last: Int32, shift: Int32) -> Float32:
+        """How many elements of a row the vectors from number `first` of the CTA 0 on have, up to number `last`."""
+        most, vector = self.config.columns, self.config.vector
+        ends = [cutlass.max(cutlass.min(Int32(index * vector - shift), most), 0) for index in (first, last)]
+        return Float32(ends[1] - ends[0])
+
     def place(self, matrix: cute.Tensor, row: Int32, column: Int32) -> cute.Tensor:
         """The vector of a matrix that starts at a column; 64-bit arithmetic where the matrix's strides have 64 bits."""
         if self.config.aligned:
             column = cute.assume(column, divby=self.config.vector)
-        pointer = matrix.iterator + cute.crd2idx((row, column), matrix.layout)
+        pointer = matrix.iterator + cute.crd2idx((self.row(row), column), matrix.layout)
         return cute.make_tensor(pointer, cute.make_layout(self.config.vector))
 
     def word(self, row: Int32, of: int | Int32, first: int = 0) -> cute.Pointer:
@@ -136,14 +152,12 @@ def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values:
 
 
 @cute.jit
-def leave_pair(context: SplitContext, row: Int32, maximum: Float32, total: Float32):
-    """Store a warp's (max, sum) for `publish`; the sums are over exp(x - reference(max))."""
-    pairs, thread, place = context.pairs, context.thread, row % context.config.held
-    top = warp_reduce(maximum, MAX, WARP)
-    total = warp_reduce(total * rescale(reference(maximum), reference(top)), ADD, WARP)
+def leave_pair(context: SplitContext, row: Int32, thread: Int32, first: Float32, second: Float32):
+    """Store a warp's part of a row for `publish`; thread: of those that share the row."""
+    pairs, place = context.pairs, row % context.config.held
     if thread % WARP == 0:
-        pairs[0, thread // WARP, place] = top
-        pairs[1, thread // WARP, place] = total
+        pairs[0, thread // WARP, place] = first
+        pairs[1, thread // WARP, place] = second
 
 
 def first_tag(context: SplitContext) -> Int32:
@@ -156,10 +170,11 @@ def publish(context: SplitContext, row: Int32, tag: Int32):
     """Merge the warps' pairs of a row and send the CTA's; tag: the row's."""
     config, pairs, lane = context.config, context.pairs, context.thread % WARP
     place, mine = row % config.held, cutlass.min(lane, config.workers // WARP - 1)
-    top = cutlass.select_(lane == mine, pairs[0, mine, place], -Float32.inf)
-    total = cutlass.select_(lane == mine, pairs[1, mine, place], Float32(0.0))
+    nothing, exists = context.merge.nothing, lane == mine
+    count = cutlass.select_(exists, of_warp(context, mine, context.shift(row)), Float32(0.0))
+    part = [cutlass.select_(exists, pairs[i, mine, place], Float32(nothing[i])) for i in range(2)]
     first = const_expr(config.ctas if config.team == 1 else 0)
-    send(context, context.word(row, context.cta, first), tag, merged(top, total))
+    send(context, context.word(row, context.cta, first), tag, context.merge.over_warp(count, *part))
 
 
 @cute.jit
@@ -168,9 +183,9 @@ def relay(context: SplitContext, row: Int32, tag: Int32):
     config = context.config
     team, rank = context.cta // config.team, context.cta % config.team
     own, out = context.word(row, context.cta), context.word(row, team, config.ctas)
-    members = cutlass.min(config.team, config.ctas - context.cta)
+    members, span = cutlass.min(config.team, config.ctas - context.cta), (context.cta, 1, context.shift(row))
     if rank == 0:
-        send(context, out, tag, collect(context, own, members, tag, config.team))
+        send(context, out, tag, collect(context, own, members, tag, config.team, span))
 
 
 @cute.jit
@@ -180,10 +195,10 @@ def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constex
     own = const_expr(direct and config.team > 1)
     place, senders = row % config.slots, const_expr(config.ctas if own else config.teams)
     first = context.word(row, 0, 0 if own else config.ctas)
-    maximum, total = collect(context, first, Int32(senders), tag, senders)
+    span = (0, const_expr(1 if own else config.team), context.shift(row))
+    whole = context.merge.whole(*collect(context, first, Int32(senders), tag, senders, span))
     if lane == 0:
-        totals[0, place] = reference(maximum)
-        totals[1, place] = total
+        totals[0, place], totals[1, place] = whole
 
 
 @cute.jit
@@ -203,28 +218,29 @@ def peek(place: cute.Pointer) -> tuple[Int64, Int64]:
 
 @cute.jit
 def collect(
-    context: SplitContext, place: cute.Pointer, count: Int32, tag: Int32, most: cutlass.Constexpr[int]
+    context: SplitContext, place: cute.Pointer, count: Int32, tag: Int32, most: cutlass.Constexpr[int], span: tuple
 ) -> tuple[Float32, Float32]:
-    """(max, sum) over `count` neighbouring pairs, at most `most`, once all of them carry the tag; by one whole warp."""
-    lane = context.thread % WARP
-    turns = const_expr(ceil_div(most, WARP))
+    """The merged part of `count` neighbouring pairs, at most `most`, once all of them carry the tag; by one whole warp.
+
+    span  the first pair's first CTA, CTAs per pair, the row's shift
+    """
+    merge, lane, turns = context.merge, context.thread % WARP, const_expr(ceil_div(most, WARP))
     words = cute.make_rmem_tensor((2, turns), Int64)
     for turn in cutlass.range_constexpr(turns):
         words[0, turn], words[1, turn] = peek(place + 2 * cutlass.min(lane + turn * WARP, count - 1))
-    top, total = -Float32.inf, Float32(0.0)
+    whole = (Float32(0.0), *(Float32(value) for value in merge.nothing))
     for turn in cutlass.range_constexpr(turns):
-        maximum, part = words[0, turn], words[1, turn]
-        mine = place + 2 * cutlass.min(lane + turn * WARP, count - 1)
-        while (Int32(maximum >> 32) != tag) | (Int32(part >> 32) != tag):
-            maximum, part = peek(mine)
-        exists = lane + turn * WARP < count
-        other = cutlass.select_(exists, number(maximum), -Float32.inf)
-        more = cutlass.select_(exists, number(part), Float32(0.0))
-        both = cute.arch.fmax(top, other, nan=True)
-        base = reference(both)
-        total = total * rescale(reference(top), base) + more * rescale(reference(other), base)
-        top = both
-    return merged(top, total)
+        one, other, index = words[0, turn], words[1, turn], lane + turn * WARP
+        mine = place + 2 * cutlass.min(index, count - 1)
+        while (Int32(one >> 32) != tag) | (Int32(other >> 32) != tag):
+            one, other = peek(mine)
+        exists = index < count
+        each = span[1] * context.config.cta_vectors
+        start = span[0] * context.config.cta_vectors + index * each
+        size = cutlass.select_(exists, context.elements(start, start + each, span[2]), Float32(0.0))
+        part = [cutlass.select_(exists, number(w), Float32(n)) for w, n in zip((one, other), merge.nothing, strict=True)]
+        whole = merge.join(whole, (size, *part))
+    return merge.over_warp(*whole)
 
 
 def number(word: Int64) -> Float32:
@@ -232,18 +248,21 @@ def number(word: Int64) -> Float32:
     return Int32(word & Int64(0xFFFFFFFF)).bitcast(Float32)
 
 
-def merged(top: Float32, total: Float32) -> tuple[Float32, Float32]:
-    """(max, sum) of a warp's pairs."""
-    maximum = warp_reduce(top, MAX, WARP)
-    return maximum, warp_reduce(total * rescale(reference(top), reference(maximum)), ADD, WARP)
+def of_warp(context: SplitContext, warp: Int32, shift: Int32) -> Float32:
+    """How many elements of a row a reducing warp has."""
+    config, count, most = context.config, Float32(0.0), context.config.cta_vectors
+    for turn in range(config.vectors_per_thread):
+        first = warp * WARP + turn * config.workers
+        ends = [context.share + cutlass.min(Int32(index), most) for index in (first, first + WARP)]
+        count = count + context.elements(*ends, shift)
+    return count
 
 
 @cute.jit
-def advance(context: SplitContext, tag: Int32):
-    """Store the last row's tag for the next launch. The last courier does, once it has the pairs of all CTAs.
+def advance(context: SplitContext, tag: Int32, courier: int | Int32):
+    """Store the last row's tag for the next launch. That courier does, once it has the pairs of all CTAs.
 
     A CTA sends its pairs only after it has read the old tag.
     """
-    words, last = context.words, const_expr(context.config.couriers - 1)
-    if (context.cta == 0) & (context.courier == last) & (context.thread % WARP == 0):
-        cute.arch.store(words, Int64(tag))
+    if (context.cta == 0) & (context.courier == courier) & (context.thread % WARP == 0):
+        cute.arch.store(context.words, Int64(tag))

@@ -10,7 +10,7 @@ from ..htile.config import IN_FLIGHT, SplitTileConfig
 from ..htile.launch import launch_split, overlap
 from ..htile.online import exponential, normalised, reference, rescale
 from ..htile.reduce import ADD, MAX
-from ..htile.registers import VectorRegTile
+from ..htile.registers import VectorRegTile, peak
 from ..htile.ring import flow, write
 from ..htile.split import SplitContext, advance, fetch, first_tag, leave_pair, load, publish, registers, relay, store, totals
 
@@ -44,12 +44,11 @@ class SplitSoftmax:
         tiles = registers(context, self.config.vectors_per_thread)
         if worker:
             load_row(context, row, tiles[0])
-            maximum, total = own_pair(context, tiles)
-            leave_pair(context, row, maximum, total)
+            leave_pair(context, row, context.thread, *own_pair(context, tiles, row, context.thread))
         exchange(context, row, tag)
         if worker:
             write(context, row, context.thread, tiles, share_of)
-        advance(context, tag)
+        advance(context, tag, context.config.couriers - 1)
 
     @cute.kernel
     def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
@@ -59,12 +58,11 @@ class SplitSoftmax:
         tag, rows, worker = first_tag(context), context.rows, context.is_worker
         for row in cutlass.range(rows, unroll=1):
             if worker:
-                maximum, total = streamed_pair(context, row)
-                leave_pair(context, row, maximum, total)
+                leave_pair(context, row, context.thread, *streamed_pair(context, row))
             exchange(context, row, tag + row)
             if worker:
                 rewrite(context, row)
-        advance(context, tag + rows - 1)
+        advance(context, tag + rows - 1, context.config.couriers - 1)
 
 
 @cute.jit
@@ -90,18 +88,18 @@ def load_row(context: SplitContext, row: Int32, tile: VectorRegTile):
 
 
 @cute.jit
-def own_pair(context: SplitContext, tiles: list[VectorRegTile]) -> tuple[Float32, Float32]:
-    """(max, sum) of this thread's vectors of a row."""
+def own_pair(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
+    """(max, sum) of this warp's vectors of a row."""
     tile, maximum, total = tiles[0], -Float32.inf, Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        maximum = tile.values(turn).reduce(MAX, maximum, 0)
+        maximum = cute.arch.fmax(maximum, peak(tile.vector(turn)), nan=True)
     base = reference(maximum)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         total = exponential(tile.values_again(turn), base).reduce(ADD, total, 0)
-    return maximum, total
+    return context.merge.over_warp(None, maximum, total)
 
 
-def share_of(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32]):
+def share_of(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32], place: tuple):
     """Vector number `turn` of this thread, normalised by the row's `totals`."""
     base, total = pair
     return normalised(tiles[0].values_again(turn), base, cute.arch.rcp_approx(total), context.y.element_type)
@@ -109,7 +107,7 @@ def share_of(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair:
 
 @cute.jit
 def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
-    """(max, sum) of this thread's vectors of a row, read a few at a time; the sum is rescaled when the maximum grows."""
+    """(max, sum) of this warp's vectors of a row, read a few at a time; the sum is rescaled when the maximum grows."""
     shift = context.shift(row)
     maximum, total = -Float32.inf, Float32(0.0)
     for burst in cutlass.range(context.config.bursts, unroll=1):
@@ -122,7 +120,7 @@ def streamed_pair(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
         maximum = top
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             total = exponential(tile.values(turn), reference(maximum)).reduce(ADD, total, 0)
-    return maximum, total
+    return context.merge.over_warp(None, maximum, total)
 
 
 @cute.jit

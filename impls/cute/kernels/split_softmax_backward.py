@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32
+from cutlass import Float32, Int32
 
 from ..htile.config import SplitTileConfig
 from ..htile.launch import launch_split
@@ -33,14 +33,14 @@ class SplitSoftmaxBackward:
 
 
 @cute.jit
-def own_pair(context: SplitContext, tiles: list[VectorRegTile]) -> tuple[Float32, Float32]:
-    """(0, sum) of this thread's vectors of a row."""
+def own_pair(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
+    """(0, sum) of this warp's vectors of a row."""
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         total = (tiles[0].values(turn) * tiles[1].values(turn)).reduce(ADD, total, 0)
-    return Float32(0.0), total
+    return context.merge.over_warp(None, Float32(0.0), total)
 
 
-def gradient(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32]):
+def gradient(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32], place: tuple):
     """Vector number `turn` of this thread, from the row's `totals`."""
     return (tiles[0].values_again(turn) - pair[1]) * tiles[1].values_again(turn)
