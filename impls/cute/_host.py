@@ -47,6 +47,7 @@ ARGUMENTS = {
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
     "norm.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
+    "split_norm.SplitNorm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows", "workspace"),
     "norm_backward.NormBackward": (
         *("matrix", "matrix", "columns", "matrix", "rows", "rows"),
         *("matrix", "matrix", "sums", "sums"),

@@ -13,7 +13,7 @@ import softbench
 from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
-from ._layouts import Gpu, cluster_layouts, few, layouts, split_layout
+from ._layouts import Gpu, cluster_layouts, crews, few, layouts, split_layout
 from .htile.config import MAX_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
@@ -21,6 +21,9 @@ from .htile.packing import choose_packed
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
 FEW_ROWS = 32  # of a norm
+# Of a row, from which on norms split it over a crew: (LayerNorm, rows are whole vectors). Few rows are split over the whole GPU.
+CREW_BYTES = {(False, False): 2**18, (False, True): 9 * 2**17, (True, False): 7 * 2**14, (True, True): 9 * 2**16}
+LONG_NORM_BYTES = 9 * 2**17
 
 
 def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
@@ -153,6 +156,12 @@ def norm(
     size, flags = ITEM_BYTES[dtypes[0]], (("layer", layer), ("eps", eps), *([("heads", True)] if heads else []))
     tiles, terms = 1 + ceil_div(ITEM_BYTES.get(dtypes[RESIDUAL], 0), size), 2 if layer else 1
     yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
+    is_plain = not heads and not any((dtypes[3], *dtypes[5:])) and {*dtypes[:3]} <= {"", dtypes[0]}
+    if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned]):
+        several = 1 if is_few else crews(columns * size, gpu)
+        split = split_layout(columns, size, gpu, aligned, terms=sum(map(bool, dtypes[1:3])), crews=several)
+        if split.is_ring:
+            yield Build("split_norm.SplitNorm", split, (*dtypes, "int64"), flags, gpu.arch)
     for config in layouts(columns, size, gpu, aligned, tiles, terms):
         own = replace(config, rows_per_thread=1) if is_few or heads else config
         yield Build("norm.Norm", own, dtypes, flags, gpu.arch)

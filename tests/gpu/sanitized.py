@@ -65,7 +65,7 @@ def kind(case, builds=None):
         return None
     config = build.config
     if build.kernel.startswith("split"):
-        return case.operator, build.kernel, config.stages, config.aligned
+        return case.operator, build.kernel, config.stages, config.aligned, config.crews > 1
     if build.kernel.startswith("packed"):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
     shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)

@@ -1,0 +1,58 @@
+"""Vectors of one value per column in shared memory: of a split row a CTA always has the same columns, so it reads them once."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, const_expr
+
+from .columns import PIECE_BYTES
+from .config import VECTOR_BYTES, ceil_div
+from .copy import load_shared
+from .registers import funnel
+from .split import SplitContext
+
+
+class Resident:
+    """The share of this CTA of a vector (columns,) of the rows' element size.
+
+    Rows that start anywhere begin up to a vector before the share: the memory begins `ahead` elements before it.
+    """
+
+    def __init__(self, context: SplitContext, source: cute.Tensor):
+        config = context.config
+        self.context, self.config, self.source = context, config, source
+        self.ahead = 0 if config.aligned else config.vector
+        self.count = config.cta_vectors * config.vector + self.ahead
+        layout = cute.make_layout(self.count)
+        self.kept = context.memory.allocate_tensor(source.element_type, layout, byte_alignment=VECTOR_BYTES)
+
+    @cute.jit
+    def bring(self):
+        """Read the share, by all threads that have vectors; `values` is for after a barrier."""
+        config, source, kept, count = self.config, self.source, self.kept, self.count
+        first = self.context.share * config.vector - self.ahead
+        for turn in cutlass.range_constexpr(ceil_div(count, config.threads)):
+            place = self.context.thread + turn * config.threads
+            column = first + place
+            if (place < count) & (column >= 0) & (column < config.columns):
+                kept[place] = source[column]
+
+    @cute.jit
+    def values(self, index: Int32, shift: Int32) -> cute.TensorSSA:
+        """The float32 values of vector number `index`; undefined outside the row and the share."""
+        config = self.config
+        size, start = config.itemsize, cutlass.min(index, config.cta_vectors - 1) * config.vector + self.ahead
+        if const_expr(config.aligned):
+            vector = cute.make_rmem_tensor(config.vector, self.source.element_type)
+            load_shared(self.kept.iterator + start, cute.recast_tensor(vector, Int32))
+            return vector.load().to(Float32)
+        piece = const_expr(PIECE_BYTES // size)
+        begin = start - shift
+        skip = begin % piece
+        found = cute.make_rmem_tensor(config.vector + piece, self.source.element_type)
+        words = cute.recast_tensor(found, Int32)
+        for number in cutlass.range_constexpr(cute.size(found) // piece):
+            part = cute.local_tile(words, (2,), (number,))
+            load_shared(self.kept.iterator + (begin - skip + number * piece), part)
+        return funnel(found, skip, config.vector).load().to(Float32)

@@ -1,0 +1,74 @@
+"""RMSNorm and LayerNorm of long rows: every row is split over the whole GPU, and weights and bias with them."""
+
+from __future__ import annotations
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Float32, Int32, const_expr
+
+from ..htile.config import WARP, SplitTileConfig
+from ..htile.launch import launch_split
+from ..htile.merges import Moments, Peaks
+from ..htile.reduce import ADD, warp_reduce
+from ..htile.registers import VectorRegTile, where
+from ..htile.resident import Resident
+from ..htile.ring import flow
+from ..htile.split import SplitContext, of_warp
+
+
+class SplitNorm:
+    """As `norm.Norm`, of x, weight, bias and y of one dtype and nothing else. workspace: as in `split_softmax.SplitSoftmax`."""
+
+    def __init__(self, config: SplitTileConfig, layer: bool, eps: float):
+        self.config, self.layer, self.eps = config, layer, eps
+
+    @cute.jit
+    def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, workspace, stream):
+        launch_split(self.kernel(x, weight, bias, y, workspace), self.config, stream)
+
+    @cute.kernel
+    def kernel(self, x, weight, bias, y, workspace):
+        context = SplitContext(self.config, x, y, workspace, fill=0.0, merge=Moments if self.layer else Peaks)
+        terms = [None if vector is None else Resident(context, vector) for vector in (weight, bias)]
+
+        def prepare():
+            for term in terms:
+                if const_expr(term is not None):
+                    term.bring()
+
+        def result(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32], place: tuple):
+            value = tiles[0].values_again(turn)
+            scale = cute.math.rsqrt(pair[1] * (1 / self.config.columns) + self.eps, fastmath=True)
+            value = (value - pair[0] if const_expr(self.layer) else value) * scale
+            value = value if const_expr(weight is None) else value * terms[0].values(*place)
+            return value if const_expr(bias is None) else value + terms[1].values(*place)
+
+        flow(context, moments if self.layer else squares, result, prepare)
+
+
+@cute.jit
+def squares(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
+    """(0, sum of squares) of this warp's vectors of a row."""
+    total = Float32(0.0)
+    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
+        value = tiles[0].values(turn)
+        total = (value * value).reduce(ADD, total, 0)
+    return Float32(0.0), warp_reduce(total, ADD, WARP)
+
+
+@cute.jit
+def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
+    """(mean, squared distances from it) of this warp's vectors of a row."""
+    config, shift, total, square = context.config, context.shift(row), Float32(0.0), Float32(0.0)
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        total = tiles[0].values(turn).reduce(ADD, total, 0)
+    count = of_warp(context, thread // WARP, shift)
+    mean = warp_reduce(total, ADD, WARP) / cutlass.max(count, Float32(1.0))
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        index = thread + turn * config.workers
+        column, apart = context.column(index, shift), tiles[0].values_again(turn) - mean
+        if const_expr(not config.aligned and turn in config.edge_turns):
+            apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
+        exists = (index < config.cta_vectors) & (column < config.columns)
+        square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
+    return mean, warp_reduce(square, ADD, WARP)
