@@ -171,19 +171,19 @@ def store_shared_remote(target, values, barrier, rank):
     mbarrier(barrier, rank).add(0, -4 * len(values))
 
 
-def bulk(context, source, target):
+def bulk(stretch, source, target):
     """The whole vectors of a stretch."""
-    elements = Layout(context.whole * context.config.vector)
+    elements = Layout(stretch.whole * stretch.vector)
     copy(*(Tensor(place.align(16), elements) for place in (source, target)))
 
 
 def bring(stretch):
-    bulk(stretch.context, stretch.start, stretch.tile.iterator)
-    mbarrier(stretch.context.barrier).add(0, -16 * stretch.context.whole)
+    bulk(stretch, stretch.start, stretch.tile.iterator)
+    mbarrier(stretch.context.barrier).add(0, -16 * stretch.whole)
 
 
 def write(stretch, matrix):
-    bulk(stretch.context, stretch.tile.iterator, stretch.context.place(matrix))
+    bulk(stretch, stretch.tile.iterator, stretch.context.place(matrix))
 
 
 def sync_threads():

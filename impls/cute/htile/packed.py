@@ -30,19 +30,20 @@ class PackedContext:
         self.lane = self.thread % config.threads_per_row
         self.first = cute.arch.block_idx()[0] * config.rows
         self.rows = Int32(cutlass.min(config.rows, mX.shape[0] - self.first))
-        self.whole = Int32(self.rows * config.columns // config.vector)
         self.policy = copy.retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
         self.memory = cutlass.memory.SmemAllocator()
         self.barrier = self.memory.allocate_array(Int64, 1)
         self.reduction = Reduction(config, self.memory, stage, 1)
 
     def stretch(self, matrix: cute.Tensor) -> Stretch:
-        layout = cute.make_layout(self.config.stretch)
-        tile = self.memory.allocate_tensor(matrix.element_type, layout, byte_alignment=STRETCH_ALIGN)
-        return Stretch(self, tile, self.place(matrix))
+        size, lead, vector = self.config.stretch, 0, VECTOR_BYTES * 8 // matrix.element_type.width
+        if vector > self.config.vector:
+            size, lead = size + vector, self.first * self.config.columns & (vector - 1)
+        tile = self.memory.allocate_tensor(matrix.element_type, cute.make_layout(size), byte_alignment=STRETCH_ALIGN)
+        return Stretch(self, tile, self.place(matrix) - lead, lead)
 
     def place(self, matrix: cute.Tensor) -> cute.Pointer:
-        """Where the CTA's rows of a matrix begin, on 16 bytes."""
+        """Where the CTA's rows of a matrix begin, on 16 bytes if its elements are those of the layout."""
         return matrix.iterator + Int64(self.first) * self.config.columns
 
     def columns(self, vector: cute.Tensor) -> Units:
@@ -62,17 +63,22 @@ class PackedContext:
 
 
 class Stretch:
-    """A CTA's rows of one matrix in shared memory; `start` is their place in global memory."""
+    """A CTA's rows of one matrix in shared memory; `start` is their place in global memory.
 
-    def __init__(self, context: PackedContext, tile: cute.Tensor, start: cute.Pointer):
-        self.context, self.tile, self.start = context, tile, start
-        self.dtype = tile.element_type
+    lead  elements of the row before, from the last 16-byte boundary: only of elements smaller than the layout's
+    """
+
+    def __init__(self, context: PackedContext, tile: cute.Tensor, start: cute.Pointer, lead: Int32 | int):
+        self.context, self.tile, self.start, self.lead = context, tile, start, lead
+        self.dtype, self.vector = tile.element_type, VECTOR_BYTES * 8 // tile.element_type.width
+        self.end = lead + context.rows * context.config.columns
+        self.whole = Int32(self.end // self.vector)
 
     @cute.jit
     def bring(self):
         """Request the whole vectors; one thread calls this."""
         target, source, barrier = self.tile.iterator.toint(), self.start.toint(), self.context.barrier.toint()
-        size, policy = self.context.whole * VECTOR_BYTES, self.context.policy
+        size, policy = self.whole * VECTOR_BYTES, self.context.policy
         if size > 0:
             cute.arch.inline_ptx(
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
@@ -84,7 +90,7 @@ class Stretch:
     def write(self, matrix: cute.Tensor):
         """Request the way back of the whole vectors, to the same place of another matrix; one thread calls this."""
         target, source = self.context.place(matrix).toint(), self.tile.iterator.toint()
-        size = self.context.whole * VECTOR_BYTES
+        size = self.whole * VECTOR_BYTES
         if size > 0:
             cute.arch.inline_ptx(
                 "cp.async.bulk.global.shared::cta.bulk_group [{$r0}], [{$r1}], {$r2};", read_only_args=[target, source, size]
@@ -101,16 +107,14 @@ class Stretch:
 
     @cute.jit
     def _rest(self, source: cute.Tensor, target: cute.Tensor):
-        config = self.context.config
-        element = self.context.whole * config.vector + self.context.thread
-        end = self.context.rows * config.columns
-        if element < end:
+        element = self.whole * self.vector + self.context.thread
+        if element < self.end:
             target[element] = source[element]
 
     def units(self, row: Int32, fill: float = 0.0) -> Units:
         """This thread's units of a row of the CTA."""
         config = self.context.config
-        first = row * config.columns + self.context.lane * config.unit
+        first = self.lead + row * config.columns + self.context.lane * config.unit
         return Units(self.context, self.tile.iterator + first, self.dtype, fill)
 
 
@@ -132,14 +136,18 @@ class Units:
         """Whether the row has this thread's unit number `turn`."""
         return self.context.lane + turn * self.config.threads_per_row < self.config.units
 
-    def values(self, turn: int) -> cute.TensorSSA:
-        """Unit number `turn`."""
+    def read(self, turn: int) -> cute.Tensor:
+        """Unit number `turn` as it is; another one of the row where the row does not have it."""
         offset = turn * (self.config.threads_per_row * self.config.unit)
         if not self.config.is_inner(turn):
             offset = cutlass.select_(self.has(turn), Int32(offset), -self.context.lane * self.config.unit)
         kept = cute.make_rmem_tensor(self.config.unit, self.dtype)
         cute.autovec_copy(self._at(offset), kept)
-        return self.masked(turn, kept.load().to(Float32), self.fill)
+        return kept
+
+    def values(self, turn: int) -> cute.TensorSSA:
+        """Unit number `turn`."""
+        return self.masked(turn, self.read(turn).load().to(Float32), self.fill)
 
     def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
         """Values of unit number `turn`, with `absent` where the row does not have it."""
@@ -184,7 +192,7 @@ def request(context: PackedContext, stretches: tuple):
     """Request the whole vectors of some stretches; one thread calls this."""
     cute.arch.mbarrier_init(context.barrier, 1)
     cute.arch.mbarrier_init_fence()
-    cute.arch.mbarrier_arrive_and_expect_tx(context.barrier, context.whole * (VECTOR_BYTES * len(stretches)))
+    cute.arch.mbarrier_arrive_and_expect_tx(context.barrier, sum(stretch.whole for stretch in stretches) * VECTOR_BYTES)
     for stretch in stretches:
         stretch.bring()
 

@@ -32,7 +32,7 @@ BUDGET = 128  # instructions of a lane that a multiprocessor issues while an H20
 class PackedTileConfig(Shared):
     """The layout of a kernel that gives a CTA several dense rows.
 
-    columns, itemsize  elements of a row, bytes of an element; the same in all matrices
+    columns, itemsize  elements of a row, bytes of an element; the same in all matrices, but a mask may have bytes
     threads            threads of a CTA
     threads_per_row    threads of a row: a power of two within a warp, whole warps beyond
     passes             rows of a thread, one after another
@@ -95,7 +95,7 @@ class PackedTileConfig(Shared):
     def peers(self) -> int:
         return self.warps_per_row
 
-    def shared_bytes(self, tiles: int = 1) -> int:
+    def shared_bytes(self, tiles: float = 1) -> float:
         """The most shared memory of a CTA with `tiles` matrices, the buffer of two reductions and an mbarrier."""
         buffer = 2 * 4 * self.rows * self.peers if self.peers > 1 else 0
         return tiles * (self.stretch * self.itemsize + STRETCH_ALIGN) + buffer + VECTOR_BYTES
@@ -108,9 +108,12 @@ def least_rows(columns: int, itemsize: int) -> int:
 
 @lru_cache(maxsize=4096)
 def choose_packed(
-    columns: int, itemsize: int, architecture: str = "sm_90", tiles: int = 1, terms: int = 0
+    columns: int, itemsize: int, architecture: str = "sm_90", tiles: float = 1, terms: int = 0
 ) -> PackedTileConfig | None:
-    """The layout that costs least, or None where rows are whole vectors or too long; arguments as in `choose`."""
+    """The layout that costs least, or None where rows are whole vectors or too long; arguments as in `choose`.
+
+    tiles  bytes of the matrices that are read, as multiples of the first one's
+    """
     least = least_rows(columns, itemsize)
     most = (MOST_TERMS_ROW_BYTES if terms else MOST_ROW_BYTES)[itemsize]
     if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > most:
@@ -122,7 +125,7 @@ def choose_packed(
     return min(found, key=lambda c: (cost(c, tiles, terms), -c.threads), default=None)
 
 
-def _filled(config: PackedTileConfig, least: int, tiles: int) -> list[PackedTileConfig]:
+def _filled(config: PackedTileConfig, least: int, tiles: float) -> list[PackedTileConfig]:
     """With the fewest passes that make whole vectors of LEAST_BYTES; none where a CTA or a thread has too much or too little.
 
     Also with the rows of a warp apart: neighbouring rows of half a turn of the banks would all begin in the same banks.
@@ -137,7 +140,7 @@ def _filled(config: PackedTileConfig, least: int, tiles: int) -> list[PackedTile
     return [near] if config.group == WARP else [near, replace(near, apart=near.rows * config.group // WARP)]
 
 
-def cost(config: PackedTileConfig, tiles: int = 1, terms: int = 0) -> float:
+def cost(config: PackedTileConfig, tiles: float = 1, terms: int = 0) -> float:
     """Instructions of lanes per 16 bytes of one matrix. The memory takes longer up to BUDGET for each matrix read or written.
 
     A turn costs what its elements do, the unit's way from shared memory and back, and the turns of the banks; a row, the
