@@ -45,6 +45,7 @@ ARGUMENTS = {
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "packed.Softmax": ("matrix", "matrix"),
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
+    "packed.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
     "norm.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
     "split_norm.SplitNorm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows", "workspace"),
@@ -148,7 +149,7 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     if isinstance(config, StripConfig):
         align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else config.vector))
     elif what == "workspace" or (config.aligned and what != "rows"):
-        align = VECTOR_BYTES if itemsize > 1 else config.vector
+        align = VECTOR_BYTES if itemsize > 1 or isinstance(config, PackedTileConfig) else config.vector
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:
         is_dense = what == "matrix" and isinstance(config, PackedTileConfig)

@@ -178,18 +178,19 @@ def _tried(build: Build, device) -> Launch:
 
 
 def by_alignment(case, builds: Builds) -> Callable[..., Launch]:
-    """Of matrices of rows, the aligned build's launch if all rows start on whole vectors, else the other's. One is ready now."""
+    """Of matrices of rows, the launch of the aligned, packed (if dense) or unaligned build. One is ready now."""
     import torch
 
     device, vector = torch.device("cuda", torch.cuda.current_device()), VECTOR_BYTES // ITEM_BYTES[case.dtype]
     can_align = case.columns % vector == 0
-    kernel = functools.cache(lambda aligned: ready(builds(case, gpu(device.index), aligned), device))
+    found = functools.partial(builds, case, gpu(device.index))
+    kernel = functools.cache(lambda aligned, dense: ready([b for b in found(aligned) if dense or "packed" not in b.kernel], device))
     if case.elements:
-        kernel(can_align)
+        kernel(can_align, not can_align)
 
     def choose(*rows) -> Launch:
         starts = ((t.data_ptr() | t.stride(0) * t.itemsize) & (vector * t.itemsize - 1) for t in rows)
-        return kernel(can_align and not any(starts))
+        return kernel(can_align and not any(starts), not can_align and _dense(case.columns, *rows))
 
     return choose
 

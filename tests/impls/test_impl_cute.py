@@ -188,6 +188,19 @@ def test_masks_hand_over_rows_of_any_rank(kernel, operator, steps, aligned):
     assert y.shape == x.shape
 
 
+@pytest.mark.parametrize("operator", MASKS)
+def test_masks_over_dense_rows_are_packed(kernel, operator):
+    dtype = torch.bool if operator == "masked_softmax" else torch.float16
+    launch = masks.cute_masks(case((8, 1001), operator=operator, params=MASKS[operator]))
+    launch(matrix(1001), matrix(1001, dtype))
+    assert kernel[0][0].kernel == "packed.MaskedSoftmax"
+    before = len(kernel[0])
+    launch(matrix(1001), matrix(1002, dtype)[:, :1001])
+    assert kernel[0][before].kernel == "masks.MaskedSoftmax"
+    wide = case((8, 1001), out_dtype="float32", operator=operator, params=MASKS[operator])
+    assert masks.of_case(wide, _layouts.HOPPER, False)[0].kernel == "masks.MaskedSoftmax"  # x's rows are overwritten in place
+
+
 def test_few_rows_of_a_loss_have_more_ctas():
     asked = (case((n, 65536), operator="cross_entropy_both", params=PARAMS) for n in (4096, 8))
     many, few = (losses.of_case(each, _layouts.HOPPER, True) for each in asked)

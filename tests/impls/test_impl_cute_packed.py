@@ -9,7 +9,14 @@ from impls.cute import _layouts, _plans
 from impls.cute.htile import packing
 from impls.cute.htile.packing import PackedTileConfig, choose_packed, least_rows
 
-KINDS = {"softmax": (1, 0), "softmax_backward": (2, 0), "rmsnorm": (1, 1), "layernorm": (1, 2), "add_layernorm": (2, 2)}
+KINDS = {
+    "softmax": (1, 0),
+    "softmax_backward": (2, 0),
+    "masked_softmax": (1.5, 0),
+    "rmsnorm": (1, 1),
+    "layernorm": (1, 2),
+    "add_layernorm": (2, 2),
+}
 """Matrices that a kernel reads, and vectors of one value per column."""
 
 

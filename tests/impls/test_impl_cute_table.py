@@ -18,7 +18,7 @@ from softbench.model import Case
 if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
     pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
 
-from impls.cute import _host, _layouts, _plans, ladder
+from impls.cute import _host, _layouts, _plans, ladder, masks
 from impls.cute.htile import times
 from impls.cute.htile.config import SHARED_BYTES, RowTileConfig, SplitTileConfig
 from impls.cute.htile.packing import PackedTileConfig
@@ -197,6 +197,14 @@ def held_to_limits(cell, config, kernel):
     assert kernel.stack <= (0 if cell.aligned else ONE_VALUE_BYTES.get(name, 0))
     alone = config.rows_per_thread * config.cta_vectors * 16 > SHARED // 2
     assert resident(config, registers, shared) >= (1 if alone else LEAST_CTAS)
+
+
+@every(("operator", "dtype", "columns"), itertools.product(("masked_softmax", "biased_softmax"), ("bfloat16", "float32"), PACKED))
+def test_the_packed_kernels_of_masks(operator, dtype, columns):
+    case = Case(operator, (1, min(columns, 511) if dtype == "float32" else columns), dtype, dtype, params=(("scale", 0.125),))
+    build, tiles = masks.of_case(case, GPU, False)[0], 2 if operator == "biased_softmax" else 1 + 1 / _plans.ITEM_BYTES[dtype]
+    assert build.kernel == "packed.MaskedSoftmax"
+    held_to_packed(build.config, compiled(build), tiles)
 
 
 @pytest.mark.parametrize("columns", [65536, 131072])

@@ -37,6 +37,7 @@ PACKED = [
     *(PackedTileConfig(columns, itemsize, 32, each) for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))),
     *(PackedTileConfig(127, 2, 64, 32, 4), PackedTileConfig(52, 2, 32, 4, 1, 4), PackedTileConfig(501, 2, 64, 64, 8)),
 ]
+MASKED = [PackedTileConfig(5, 2, 32, 1), PackedTileConfig(33, 4, 32, 8), PackedTileConfig(577, 2, 64, 32, 4), *PACKED[1:]]
 OTHER = {2: "float32", 4: "float16"}
 DTYPES = {2: ("bfloat16", "float16"), 4: ("float32",)}
 FILES = ("log_softmax", "log_softmax_backward", "masked_softmax", "biased_softmax")
@@ -111,15 +112,15 @@ def test_a_funnel_takes_what_starts_anywhere():
                 assert (values(funnel(given, skip, count)) == values(given)[skip : skip + count]).all()
 
 
-@every(("layout", "operator"), itertools.product(LAYOUTS, ["masked_softmax", "biased_softmax"]))
-def test_what_is_seen_adds_up_to_one(layout, operator):
-    """Rows that see nothing, nothing but -inf, infinity or NaN too; NaN is where nothing is seen."""
-    config = LAYOUTS[layout]
-    dtype = DTYPES[config.itemsize][0]
-    case = Case(operator, (5, config.columns), dtype, dtype, params=(("scale", 0.125),))
+@every(("config", "operator"), itertools.product([*LAYOUTS.values(), *MASKED], ["masked_softmax", "biased_softmax"]))
+def test_what_is_seen_adds_up_to_one(config, operator):
+    """Rows that see nothing, nothing but -inf, infinity or NaN too; NaN is where nothing is seen. The last CTA has them."""
+    columns, dtype = config.columns, DTYPES[config.itemsize][0]
+    rows = 5 + (config.rows if type(config) is PackedTileConfig else 0)
+    case = Case(operator, (rows, columns), dtype, dtype, params=(("scale", 0.125),))
     x, mask = inputs = operators.get(operator).make_inputs(case, "cpu", 1)
-    x[1, 40], x[2], x[3, 5], x[4, 60] = torch.inf, -torch.inf, torch.nan, torch.nan
-    mask[0] = mask[4, 60] = mask[2, ::2] = -torch.inf if operator == "biased_softmax" else 0
+    x[-4, 40 % columns], x[-3], x[-2, 5 % columns], x[-1, 60 % columns] = torch.inf, -torch.inf, torch.nan, torch.nan
+    mask[-5] = mask[-1, 60 % columns] = mask[-3, ::2] = -torch.inf if operator == "biased_softmax" else 0
     (found,) = computed(case, inputs, config)
     assert not compare(case, inputs, found).reason
     assert compare(case, inputs, torch.where(found == 0, 1e-3, found)).reason

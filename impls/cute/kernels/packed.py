@@ -1,4 +1,4 @@
-"""Softmax, its gradient, RMSNorm and LayerNorm over dense rows of which a CTA has many: `htile/packing.py`.
+"""Softmax, masked or not, its gradient, RMSNorm and LayerNorm over dense rows of which a CTA has many: `htile/packing.py`.
 
 The arithmetic is that of the kernels of the same names, without exchanges between CTAs.
 """
@@ -11,9 +11,11 @@ from cutlass import Float32, Int32, const_expr
 
 from ..htile.launch import launch_packed, overlap
 from ..htile.online import exponential, lowered, reaches_subnormals, reference
-from ..htile.packed import PackedContext, Stretch, bring, fold, held, write
+from ..htile.packed import PackedContext, Stretch, Units, bring, fold, held, write
 from ..htile.packing import PackedTileConfig
 from ..htile.reduce import ADD, MAX
+from ..htile.registers import VectorRegTile
+from .masks import masked, store_undefined
 
 
 class Softmax:
@@ -41,13 +43,52 @@ class Softmax:
 def softmax(context: PackedContext, stretch: Stretch, number: Int32):
     """Row `number` of this thread."""
     units = stretch.units(context.row(number), -Float32.inf)
-    config, dtype = context.config, units.dtype
-    row = held(config, units.values)
+    share(context, held(context.config, units.values), units)
+
+
+@cute.jit
+def share(context: PackedContext, row: VectorRegTile, out: Units) -> Float32:
+    """Write the softmax of this thread's part of a row; the sum of its exponentials."""
+    config, dtype = context.config, out.dtype
     base = lowered(reference(fold(context, row.values, MAX, -Float32.inf)), dtype)
     powers = held(config, lambda turn: exponential(row.values(turn), base, reaches_subnormals(dtype)))
-    scale = cute.arch.rcp_approx(fold(context, powers.values, ADD, Float32(0.0), 1))
+    total = fold(context, powers.values, ADD, Float32(0.0), 1)
+    scale = cute.arch.rcp_approx(total)
     for turn in cutlass.range_constexpr(config.turns):
-        units.store(turn, powers.values(turn) * scale)
+        out.store(turn, powers.values(turn) * scale)
+    return total
+
+
+class MaskedSoftmax:
+    """`masks.MaskedSoftmax` for x and y of one dtype, and a mask of that or of uint8."""
+
+    def __init__(self, config: PackedTileConfig, scale: float):
+        self.config, self.scale = config, scale
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, mask: cute.Tensor, y: cute.Tensor, stream):
+        launch_packed(self.kernel(x, mask, y), self.config, x.shape[0], stream)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, mask: cute.Tensor, y: cute.Tensor):
+        overlap()
+        context = PackedContext(self.config, x, stage=2)
+        stretches = context.stretch(x), context.stretch(mask)
+        bring(context, stretches)
+        for number in cutlass.range(self.config.passes, unroll=1):
+            masked_softmax(context, stretches, number, self.scale)
+        write(context, stretches[:1], (y,))
+
+
+@cute.jit
+def masked_softmax(context: PackedContext, stretches: tuple, number: Int32, scale: cutlass.Constexpr[float]):
+    x, mask = (stretch.units(context.row(number)) for stretch in stretches)
+    logits = held(
+        context.config, lambda turn: x.masked(turn, masked(x.read(turn).load().to(Float32), mask.read(turn), scale), -Float32.inf)
+    )
+    is_number = share(context, logits, x) > 0
+    if not is_number:
+        store_undefined(x, mask.read, context.config.turns)
 
 
 class SoftmaxBackward:
