@@ -25,7 +25,7 @@ DTYPES = ("float16", "float32")
 # GPU, more of them than a ring has stages; whole vectors long and not, filling their CTAs and not.
 COLUMNS = {
     1: [16384, 262152, 524287, 524288, 4194304],
-    3: [2047, 4104, 6144, 16385, 16392, 24576, 65544, 98304],
+    3: [2047, 4104, 6144, 16385, 16392, 24576, 32769, 65544, 98304],
     5: [1, 3145727, 3145728],
     9: [393215, 393216, 1572863, 1572872, 2097151, 2097152],
     33: [4, 29, 66, 264, 512, 514, 767, 1027, 1030, 1032, 1536, 2053, 49152, 131079, 131080, 196608, 196616, 262144],
@@ -65,7 +65,7 @@ def kind(case, builds=None):
         return None
     config = build.config
     if build.kernel.startswith("split"):
-        return case.operator, build.kernel, config.stages, config.aligned, config.crews > 1
+        return case.operator, build.kernel, config.stages if config.crews == 1 else "crews", config.aligned
     if build.kernel.startswith("packed"):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
     shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
