@@ -23,7 +23,7 @@ import cutlass.cute as cute
 from cutlass import Int32, Int64, const_expr
 
 from .config import VECTOR_BYTES, WARP
-from .copy import edge_copy, load_shared, trim
+from .copy import edge_copy, load_shared, retaining_policy, trim
 from .launch import overlap
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
@@ -191,6 +191,8 @@ def carry_rows(context: SplitContext, ring: Ring):
 @cute.jit
 def bring_rows(context: SplitContext, ring: Ring):
     """Request every row, a few at a time; one thread calls this."""
+    config = context.config
+    policy = retaining_policy(Int64(context.x.shape[0]), config.columns * config.itemsize)
     for row in cutlass.range(context.rows, unroll=1):
         if row >= context.config.under_way:
             wait(ring.arrived, row - context.config.under_way)
@@ -198,11 +200,11 @@ def bring_rows(context: SplitContext, ring: Ring):
             wait(ring.free, row - ring.stages)
             # The copy is asynchronous: only this fence orders it after the stage's reads.
             cute.arch.fence_proxy("async.shared", space="cta")
-        bring(context, ring, row)
+        bring(context, ring, row, policy)
 
 
 @cute.jit
-def bring(context: SplitContext, ring: Ring, row: Int32):
+def bring(context: SplitContext, ring: Ring, row: Int32, policy: Int64):
     """Request the CTA's share of a row, in one copy of each input."""
     config, shift = context.config, context.shift(row)
     first, end = context.readable(row, shift)
@@ -214,8 +216,9 @@ def bring(context: SplitContext, ring: Ring, row: Int32):
     if size > 0:
         for which in cutlass.range_constexpr(config.tiles):
             cute.arch.inline_ptx(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{$r0}], [{$r1}], {$r2}, [{$r3}];",
-                read_only_args=[targets[which], sources[which], size, barrier.toint()],
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+                " [{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};",
+                read_only_args=[targets[which], sources[which], size, barrier.toint(), policy],
             )
 
 
