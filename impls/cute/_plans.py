@@ -156,7 +156,7 @@ def norm(
     size, flags = ITEM_BYTES[dtypes[0]], (("layer", layer), ("eps", eps), *([("heads", True)] if heads else []))
     tiles, terms = 1 + ceil_div(ITEM_BYTES.get(dtypes[RESIDUAL], 0), size), 2 if layer else 1
     yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
-    is_plain = not heads and not any((dtypes[3], *dtypes[5:])) and {*dtypes[:3]} <= {"", dtypes[0]}
+    is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned]):
         several = 1 if is_few else crews(columns * size, gpu)
         split = split_layout(columns, size, gpu, aligned, terms=sum(map(bool, dtypes[1:3])), crews=several)

@@ -84,7 +84,7 @@ def tell(phases: Phases, row: Int32):
 def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constexpr, prepare: cutlass.Constexpr = None):
     """The whole of a kernel. pair(context, tiles, row): a warp's part of a row, of its threads' registers of each input.
 
-    result(context, tiles, turn, pair, place): vector number `turn` of the output, of the row's `totals`; its (number, shift).
+    result(context, tiles, turn, pair, place): vector number `turn` of the output, of the row's `totals`; (row, number, shift).
     prepare()  what the threads with vectors do first
     """
     ring = Ring(context)
@@ -167,7 +167,7 @@ def write(context: SplitContext, row: Int32, first: Int32, tiles: list[VectorReg
     pair, shift = totals(context, row), context.shift(row)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         index = first + turn * context.config.workers
-        store(context, row, index, shift, result(context, tiles, turn, pair, (index, shift)))
+        store(context, row, index, shift, result(context, tiles, turn, pair, (row, index, shift)))
 
 
 @cute.jit

@@ -17,17 +17,17 @@ from ..htile.split import SplitContext, of_warp
 
 
 class SplitNorm:
-    """As `norm.Norm`, of x, weight, bias and y of one dtype and nothing else. workspace: as in `split_softmax.SplitSoftmax`."""
+    """As `norm.Norm`, of x, weight, bias and y of one dtype, without a residual. workspace: as in `split_softmax.SplitSoftmax`."""
 
     def __init__(self, config: SplitTileConfig, layer: bool, eps: float):
         self.config, self.layer, self.eps = config, layer, eps
 
     @cute.jit
     def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, workspace, stream):
-        launch_split(self.kernel(x, weight, bias, y, workspace), self.config, stream)
+        launch_split(self.kernel(x, weight, bias, y, rstd, mean, workspace), self.config, stream)
 
     @cute.kernel
-    def kernel(self, x, weight, bias, y, workspace):
+    def kernel(self, x, weight, bias, y, rstd, mean, workspace):
         context = SplitContext(self.config, x, y, workspace, fill=0.0, merge=Moments if self.layer else Peaks)
         terms = [None if vector is None else Resident(context, vector) for vector in (weight, bias)]
 
@@ -39,11 +39,23 @@ class SplitNorm:
         def result(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32], place: tuple):
             value = tiles[0].values_again(turn)
             scale = cute.math.rsqrt(pair[1] * (1 / self.config.columns) + self.eps, fastmath=True)
+            if const_expr(turn == 0):
+                for vector, number in ((rstd, scale), (mean, pair[0])):
+                    if const_expr(vector is not None):
+                        leave(context, vector, place, number)
             value = (value - pair[0] if const_expr(self.layer) else value) * scale
-            value = value if const_expr(weight is None) else value * terms[0].values(*place)
-            return value if const_expr(bias is None) else value + terms[1].values(*place)
+            value = value if const_expr(weight is None) else value * terms[0].values(*place[1:])
+            return value if const_expr(bias is None) else value + terms[1].values(*place[1:])
 
         flow(context, moments if self.layer else squares, result, prepare)
+
+
+@cute.jit
+def leave(context: SplitContext, vector: cute.Tensor, place: tuple, number: Float32):
+    """Store a row's number, by the one thread that has the row's first vector."""
+    row, first = context.row(place[0]), context.share + place[1]
+    if first == 0:
+        vector[row] = number
 
 
 @cute.jit
