@@ -115,8 +115,9 @@ def _datasets(board: Board, cell: Cell) -> Iterator[Dataset]:
 
 def _samples(samples: Samples) -> Iterator[Part]:
     """One row per placement: its median, and the range of its rounds."""
-    low, high = (microseconds(ns) if ns < 1e15 else "?" for ns in stats.median_interval(samples))
-    median = f"{microseconds(stats.per_launch_ns(samples))} us, {low} to {high}"
+    low, high = stats.median_interval(samples)
+    interval = f"{microseconds(low)} to {microseconds(high)}" if high < 1e15 else "no interval from so few placements"
+    median = f"{microseconds(stats.per_launch_ns(samples))} us, {interval}"
     rows = []
     for place, rounds in enumerate(samples.ns, start=1):
         each = [ns / samples.launches for ns in rounds]
