@@ -172,9 +172,9 @@ def _tried(build: Build, device) -> Launch:
     )
     if not isinstance(build.config, SplitTileConfig):
         return kernel
-    words = build.config.workspace_words
+    words, layout = build.config.workspace_words, (build.config.ctas, build.config.slots, build.config.crews)
     reserve(device)
-    return lambda *tensors: kernel(*tensors, workspace(device, words))
+    return lambda *tensors: kernel(*tensors, workspace(device, words, layout))
 
 
 def by_alignment(case, builds: Builds) -> Callable[..., Launch]:

@@ -19,20 +19,23 @@ from typing import Any
 RESERVE_WORDS = 2**18  # 2 MiB per device, and again when they are used up: 57 captures at 132 CTAs and sixteen slots
 ALIGN_WORDS = 32
 
-_of_streams: dict[tuple[int, int, int], Any] = {}
-_of_captures: dict[tuple[int, int, int, int], Any] = {}
+_of_streams: dict[tuple[Any, ...], Any] = {}
+_of_captures: dict[tuple[Any, ...], Any] = {}
 _reserves: dict[int, tuple[Any, int]] = {}
 _lock = threading.Lock()
 
 
-def workspace(device, words: int):
-    """(words,) int64 on a CUDA device, with an index, for one launch on torch's current stream."""
+def workspace(device, words: int, layout: tuple[int, ...] = ()):
+    """(words,) int64 on a CUDA device, with an index, for one launch on torch's current stream.
+
+    layout  of the words: a launch would take what another layout left there for its own
+    """
     import torch
 
     stream = torch._C._cuda_getCurrentRawStream(device.index)
     if capturing(device):
-        return _captured(device, words, stream)
-    key = (device.index, stream, words)
+        return _captured(device, words, layout, stream)
+    key = (device.index, stream, words, layout)
     memory = _of_streams.get(key)
     if memory is None:
         with _lock:
@@ -49,8 +52,8 @@ def reserve(device):
             _reserves[device.index] = (_zeroed(device, RESERVE_WORDS), 0)
 
 
-def _captured(device, words: int, stream: int):
-    key = (device.index, capture_id(stream), stream, words)
+def _captured(device, words: int, layout: tuple[int, ...], stream: int):
+    key = (device.index, capture_id(stream), stream, words, layout)
     with _lock:
         if key not in _of_captures:
             memory, used = _reserves.get(device.index, (None, 0))

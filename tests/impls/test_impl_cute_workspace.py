@@ -36,6 +36,9 @@ def test_who_shares_a_workspace(streams):
     eager = place(1, 0)
     assert place(1, 0) == eager
     assert place(2, 0) != eager
+    streams.stream = 1
+    other = _workspace.workspace(device, 20, (66, 34, 2))
+    assert other.data_ptr() != eager, "words of another layout are no tags and pairs of this one"
     captured = place(1, 7)
     assert captured == streams.memory.data_ptr()
     assert place(1, 7) == captured, "launches of one stream in one capture are ordered"
