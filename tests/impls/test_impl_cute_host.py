@@ -171,7 +171,7 @@ def refusing(monkeypatch):
     monkeypatch.setattr(_launch, "_ready", {})
     monkeypatch.setattr(_launch, "outside", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(_launch, "reserve", lambda device: None)
-    monkeypatch.setattr(_launch, "workspace", lambda device, words: torch.zeros(words, dtype=torch.int64))
+    monkeypatch.setattr(_launch, "workspace", lambda device, words, layout: torch.zeros(words, dtype=torch.int64))
     return refused, tried
 
 

@@ -137,7 +137,7 @@ def test_every_row_has_threads(rows, layout, grid, block, cluster):
     assert given == {"grid": grid, "block": block, "cluster": cluster, "stream": "stream", "use_pdl": True}
 
 
-@over(("threads", "stages", "couriers"), [(512, 7, 4), (512, 1, 2), (960, 0, 2)])
+@over(("threads", "stages", "couriers"), [(512, 7, 6), (896, 7, 4), (512, 1, 2), (960, 0, 2)])
 def test_ctas_that_wait_for_one_another_are_on_the_gpu_at_once(threads, stages, couriers):
     given = {}
     config = SplitTileConfig(1048576, 4, 132, threads, stages)

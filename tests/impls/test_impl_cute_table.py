@@ -289,7 +289,8 @@ def test_the_cells_are_every_kind_of_layout():
     for operator in MOST_REGISTERS:
         found = [config for config, of in layouts if of == operator and isinstance(config, RowTileConfig)]
         assert {config.keep for config in found} >= {"registers", "shared"}
-        assert {config.cluster for config in found} == {1, 2, 4, 8, 16}
+        crews = {16} if operator == "layernorm" else set()  # rows that long are split
+        assert {config.cluster for config in found} == {1, 2, 4, 8, 16} - crews
         assert {config.rows > 1 for config in found} == {config.is_even for config in found} == {True, False}
         kept = itertools.product(("registers", "shared"), (True, False))
         assert {(config.keep, config.aligned) for config in found} >= {*kept}
