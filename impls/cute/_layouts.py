@@ -26,7 +26,9 @@ LEAST_LONG_SHARE_BYTES = 64 * 1024
 LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
-MOST_CREWS, CREW_SHARE_BYTES = 12, 16 * 1024  # a CTA's share of a row; less, and its fixed cost counts
+# Crews, and a CTA's share of a row: less than the first number costs too much for each row, and up to the second one a crew
+# that needs no teams is better.
+MOST_CREWS, CREW_SHARE_BYTES, DIRECT_SHARE_BYTES = 12, 16 * 1024, 24 * 1024
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
@@ -111,9 +113,14 @@ def split_layout(
 
 
 def crews(row_bytes: int, gpu: Gpu) -> int:
-    """As many as leave each CTA at most CREW_SHARE_BYTES of a row, of those that take all multiprocessors."""
-    fitting = (n for n in range(MOST_CREWS, 1, -1) if gpu.processors % n == 0)
-    return next((n for n in fitting if row_bytes * n <= gpu.processors * CREW_SHARE_BYTES), 1)
+    """As many as leave each CTA at most CREW_SHARE_BYTES of a row, of those that take all multiprocessors.
+
+    Or, with DIRECT_SHARE_BYTES, the fewest whose CTAs read the pairs of all without teams.
+    """
+    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0]
+    most = max(n for n in whole if n == 1 or row_bytes * n <= gpu.processors * CREW_SHARE_BYTES)
+    direct = next((n for n in whole if gpu.processors // n <= WARP), 1)
+    return direct if most < direct and row_bytes * direct <= gpu.processors * DIRECT_SHARE_BYTES else most
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:
