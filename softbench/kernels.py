@@ -48,7 +48,9 @@ def softmax(x: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Any:
 
     why = "" if dtype in (None, x.dtype, torch.float32) else f"softmax of {x.dtype} as {dtype}"
     if _by_torch(why, x.dtype, x.device):
-        return torch.softmax(x, dim, dtype=dtype or x.dtype)  # with a dtype, autocast leaves it alone
+        # With a dtype, autocast leaves it alone, and x is rounded to that dtype first.
+        wide = x.dtype if dtype in (None, x.dtype) else torch.promote_types(x.dtype, torch.float32)
+        return torch.softmax(x, dim, dtype=wide).to(dtype or x.dtype)
     return _functions.softmax(x, dim, dtype)
 
 
