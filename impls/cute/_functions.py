@@ -168,6 +168,13 @@ def _unusual(x: Tensor, dim: int, out: torch.dtype) -> Tensor:
         return torch.empty(x.shape, dtype=out, device=x.device)
     if x.dim() == 0:
         return _forward(x.view(1), 0, out).view(())
+    columns = math.prod(x.shape[dim:][1:])
+    if x.is_contiguous() and columns > 1:
+        launch = served(_launch.side_rows, columns, (x.dtype, out), x.shape[dim], x.data_ptr() & 15, x.device)
+        if launch is not None:
+            y = torch.empty(x.shape, dtype=out, device=x.device)
+            launch(x.view(-1, columns), y.view(-1, columns))
+            return y
     return _forward(x.transpose(dim, -1), -1, out).transpose(dim, -1).contiguous()
 
 

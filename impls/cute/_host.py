@@ -26,6 +26,7 @@ from typing import Any
 
 from .htile.config import VECTOR_BYTES, SplitTileConfig
 from .htile.packing import PackedTileConfig
+from .htile.side import SideTileConfig
 from .htile.strips import StripConfig
 
 FOLDER = Path(__file__).resolve().parent
@@ -43,6 +44,7 @@ ARGUMENTS = {
     "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
+    "side.Softmax": ("matrix", "matrix"),
     "packed.Softmax": ("matrix", "matrix"),
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.MaskedSoftmax": ("matrix", "matrix", "matrix"),
@@ -76,6 +78,8 @@ class Build:
     def arguments(self, rows, heads=1, blocks=1) -> list[tuple[str, tuple[Any, ...], str]]:
         """(what, shape, dtype) of each argument for `rows` rows."""
         columns = self.config.columns
+        if isinstance(self.config, SideTileConfig):  # slabs of them
+            rows *= self.config.length
         shapes = {"matrix": (rows, columns), "columns": (columns,), "rows": (rows,)}
         shapes["sums"] = (blocks, heads, columns)
         if dict(self.flags).get("heads"):
@@ -146,13 +150,13 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     element = getattr(cutlass, names[dtype])
     itemsize = element.width // 8
     config, align = build.config, itemsize
-    if isinstance(config, StripConfig):
+    if isinstance(config, StripConfig | SideTileConfig):
         align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else config.vector))
     elif what == "workspace" or (config.aligned and what != "rows"):
         align = VECTOR_BYTES if itemsize > 1 or isinstance(config, PackedTileConfig) else config.vector
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:
-        is_dense = what == "matrix" and isinstance(config, PackedTileConfig)
+        is_dense = what == "matrix" and isinstance(config, PackedTileConfig | SideTileConfig)
         stride = (shape[-1] if is_dense else cute.sym_int64(divisibility=align // itemsize), *shape[2:], 1)
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from softbench import Unsupported
+from softbench import Unsupported, parse_layout
 
 from . import _host, _layouts, _plans
 from ._host import Build
@@ -71,13 +71,14 @@ def _any(case) -> Launch:
 
     if case.operator == "softmax":
         out_dtype = getattr(torch, case.out_dtype)
+        if parse_layout(case.layout).transposed:
+            return lambda x: _functions.softmax(x.mT, -2, out_dtype).mT
         return lambda x: _functions.softmax(x, -1, out_dtype)
     if case.operator == "softmax_backward":
         return _functions.softmax_backward
     if case.operator.startswith("log_softmax"):
         raise Unsupported(f"{case.operator} takes contiguous matrices, not {case.layout} {case.shape}")
-    layer, eps = _plans.norm_kind(case)
-    forward = _norm_functions.forward
+    (layer, eps), forward = _plans.norm_kind(case), _norm_functions.forward
     if not case.operator.startswith("add_"):
         return lambda x, weight, bias=None: forward(x, weight, bias, None, layer, eps)[0]
     return lambda x, residual, weight, bias=None: tuple(forward(x, weight, bias, residual, layer, eps, True))
@@ -214,43 +215,42 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device) -> Launch:
     That launch serves every x of this shape, these strides and this alignment to 16 bytes.
     Raises ValueError where no kernel serves the rows, on building and not on launching.
     """
-    names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
-
-    @functools.cache
-    def kernel(aligned: bool, few: str, dense: bool) -> Launch:
-        return ready(tuple(_plans.softmax(columns, *names, this, aligned, few, dense)), device)
-
-    few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned))
-    can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _layouts.SINGLE_BYTES
-    kernel(can_align, "", not can_align)
-
-    def choose(x) -> Launch:
-        aligned = can_align and not (x.data_ptr() | x.stride(0) * size) & 15
-        word = few(aligned, min(x.size(0), _layouts.MANY_ROWS)) if can_be_few else ""
-        return kernel(aligned, word, not can_align and _dense(columns, x))
-
-    return choose
+    return _chosen(_plans.softmax, columns, dtypes, device)
 
 
 def backward_rows(columns: int, dtypes: tuple[Any], device) -> Launch:
     """The launch of (dy, y, dx), all (rows, columns) of one dtype, of any strides; otherwise as `softmax_rows`."""
+    choose = _chosen(_plans.softmax_backward, columns, dtypes, device, tiles=2)
+    return lambda dy, y, dx: choose(dy, y)(dy, y, dx)
+
+
+def _chosen(plan: Callable[..., Any], columns: int, dtypes: tuple[Any, ...], device, tiles: int = 1) -> Callable[..., Launch]:
+    """Of the matrices that a kernel reads, its launch in the layout for their rows and places."""
     names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool, few: str, dense: bool) -> Launch:
-        return ready(tuple(_plans.softmax_backward(columns, *names, this, aligned, few, dense)), device)
+        return ready(tuple(plan(columns, *names, this, aligned, few, dense)), device)
 
-    few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned, tiles=2))
+    few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned, tiles))
     can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _layouts.SINGLE_BYTES
     kernel(can_align, "", not can_align)
 
-    def launch(dy, y, dx):
-        places = dy.data_ptr() | y.data_ptr() | (dy.stride(0) | y.stride(0)) * size
+    def choose(*rows) -> Launch:
+        places = 0
+        for matrix in rows:
+            places |= matrix.data_ptr() | matrix.stride(0) * size
         aligned = can_align and not places & 15
-        word = few(aligned, min(dy.size(0), _layouts.MANY_ROWS)) if can_be_few else ""
-        kernel(aligned, word, not can_align and _dense(columns, dy, y))(dy, y, dx)
+        word = few(aligned, min(rows[0].size(0), _layouts.MANY_ROWS)) if can_be_few else ""
+        return kernel(aligned, word, not can_align and _dense(columns, *rows))
 
-    return launch
+    return choose
+
+
+def side_rows(columns: int, dtypes: tuple[Any, Any], length: int, place: int, device) -> Launch | None:
+    """The launch of (x, y), both (slabs * length, columns) and contiguous, x at `place` mod 16, y fresh; None where none serves."""
+    builds = _plans.side(columns, names_of(dtypes), length, gpu(device.index), place)
+    return ready(builds, device) if builds else None
 
 
 def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, heads: bool, device) -> Launch:

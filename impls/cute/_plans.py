@@ -6,6 +6,7 @@ A function yields builds in the order in which they are tried; the first one tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from ._layouts import Gpu, cluster_layouts, crews, few, layouts, split_layout
 from .htile.config import MAX_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
+from .htile.side import choose_side
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
@@ -24,6 +26,7 @@ FEW_ROWS = 32  # of a norm
 # Of a row, from which on norms split it over a crew: (LayerNorm, rows are whole vectors). Few rows are split over the whole GPU.
 CREW_BYTES = {(False, False): 2**18, (False, True): 9 * 2**17, (True, False): 7 * 2**14, (True, True): 9 * 2**16}
 LONG_NORM_BYTES = 9 * 2**17
+SAFE_CLUSTER = 8  # the most CTAs that every GPU of the architecture takes
 
 
 def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
@@ -33,6 +36,9 @@ def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
     if case.operator == "softmax":
         few_rows = few(case.rows, case.columns, size, gpu, aligned)
         builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows, dense))
+        lies = softbench.parse_layout(case.layout)
+        if lies.transposed:
+            builds = side(case.shape[-2], (case.dtype, case.out_dtype), case.columns, gpu, lies.offset * size) or builds
     elif case.operator.startswith("log_softmax"):
         tiles = 1 + case.operator.endswith("_backward")
         kernel = ("softmax.Softmax", "softmax_backward.SoftmaxBackward")[tiles - 1]
@@ -123,6 +129,15 @@ def softmax(
         yield build("softmax.Softmax", config)
     if few not in ("single", "split"):
         yield whole_gpu
+
+
+def side(columns: int, dtypes: tuple[str, str], length: int, gpu: Gpu, place: int = 0) -> list[Build]:
+    """Builds of (x, y) for `columns` rows side by side, of `length` steps, x at `place`; none without a layout."""
+    configs = {}
+    for largest in (2 * SAFE_CLUSTER, SAFE_CLUSTER):
+        with suppress(ValueError):
+            configs[choose_side(columns, length, ITEM_BYTES[dtypes[0]], gpu.architecture, place, largest)] = None
+    return [Build("side.Softmax", config, dtypes, arch=gpu.arch) for config in configs]
 
 
 def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False) -> Iterator[Build]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import torch
 
 from impls.cute import _launch, _layouts, _plans, ladder
+from impls.cute.htile.config import VECTOR_BYTES
 from softbench import Unsupported
 from softbench.cases.operators import ROW_OPERATORS, get
 from softbench.model import Case
@@ -37,6 +38,7 @@ SHAPES = [(rows, columns) for rows, found in COLUMNS.items() for columns in foun
 LAYOUTS = ("offset-1+padded-3", "padded-8")
 APART = [(33, 1024), (3, 12288), (3, 98304), (9, 524288)]
 WIDER = [(33, 1023), (3, 12288), (1, 524288)]
+SIDE = [(96, 19), (75, 150), (64, 4100)]
 RUNGS = (ladder.TWO_STAGE, ladder.L1, ladder.SHARED)
 
 
@@ -46,6 +48,7 @@ def cases(operator):
     found += [Case(operator, shape, "bfloat16", "bfloat16", at) for shape in APART for at in LAYOUTS]
     if operator == "softmax":
         found += [Case(operator, shape, "float16", "float32") for shape in WIDER]
+        found += [Case(operator, shape, dtype, dtype, "transposed") for shape in SIDE for dtype in DTYPES]
     return found
 
 
@@ -68,6 +71,8 @@ def kind(case, builds=None):
         return case.operator, build.kernel, config.stages if config.crews == 1 else "crews", config.aligned
     if build.kernel.startswith("packed"):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
+    if build.kernel.startswith("side"):
+        return case.operator, build.kernel, config.cluster > 1, config.bytes == VECTOR_BYTES
     shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 

@@ -161,7 +161,7 @@ def test_the_shapes_meet_every_kind_of_layout():
     shapes = [(rows, columns) for columns in sorted({*around} - {0}) for rows in (1, 2, 33, 256)]
     for operator in ROW_OPERATORS:
         every = {sanitized.kind(Case(operator, shape, dtype, dtype)) for shape in shapes for dtype in sanitized.DTYPES}
-        met = {sanitized.kind(case) for case in sanitized.cases(operator)}
+        met = {sanitized.kind(case) for case in sanitized.cases(operator) if case.layout != "transposed"}
         assert len(every) > 20
         assert every - {None} == met - {None}, operator
 

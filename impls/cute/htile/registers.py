@@ -28,8 +28,8 @@ class VectorRegTile:
         """The same, converted once more. Between two uses the compiler would keep the float32 values, which take twice
         the registers of a 16-bit tile; the inline move hides that both are the same."""
         vector = self.vector(turn)
-        if vector.element_type.width == 32:
-            return vector.load()
+        if cute.size(vector) * vector.element_type.width % 32 or vector.element_type.width == 32:
+            return vector.load().to(Float32)  # a word for each element anyway
         words, hidden = cute.recast_tensor(vector, Int32), cute.make_rmem_tensor_like(vector)
         copies = cute.recast_tensor(hidden, Int32)
         for i in range(cute.size(words)):
