@@ -1,10 +1,15 @@
-"""What one table may hold: on one board, side by side as other machines, or not at all, and why."""
+"""What one table may hold, and why not; and whether two runs of one GPU model agree."""
 
+import re
 from dataclasses import replace
 
-from support.builders import GPU, ended, passport, timed, variant
+import pytest
+from support import agreement as subject
+from support.builders import GPU, ended, passport, roof_of, run, softmax_case, timed, variant
+from support.children import python
 from support.compared import CASE, HARD, OTHER
 from support.grids import over
+from support.paths import KEPT
 
 from softbench.records import comparable
 from softbench.records.comparable import Terms
@@ -12,23 +17,27 @@ from softbench.records.comparable import Terms
 TORCH = {"torch": "2.11.0"}
 
 
+def later(clock="graph", **changes):
+    return passport(clock, run_id="r2", **changes)
+
+
 def device(**changes):
-    return passport(run_id="r2", device={**GPU, **changes})
+    return later(device={**GPU, **changes})
 
 
 PAIRS = [
-    (passport(run_id="r2"), Terms.ONE_BOARD, ""),
-    (passport(run_id="r2", seed=7, profiles=("quick",), settings={"budget_s": 1.0}), Terms.ONE_BOARD, ""),
-    (passport(run_id="r2", packages=TORCH | {"pytest": "9", "flash-attn": "2.8"}), Terms.ONE_BOARD, ""),
+    (later(), Terms.ONE_BOARD, ""),
+    (later(seed=7, profiles=("quick",), settings={"budget_s": 1.0}), Terms.ONE_BOARD, ""),
+    (later(packages=TORCH | {"pytest": "9", "flash-attn": "2.8"}), Terms.ONE_BOARD, ""),
     (device(driver="580.2"), Terms.ONE_BOARD, ""),
     (device(driver="590.1"), Terms.SIDE_BY_SIDE, "driver 580.1 and 590.1"),
     (device(name="NVIDIA H100"), Terms.SIDE_BY_SIDE, "name NVIDIA H200 and NVIDIA H100"),
     (device(sms=66), Terms.SIDE_BY_SIDE, "sms 132 and 66"),
     (device(memory_clock_khz=1), Terms.SIDE_BY_SIDE, "memory_clock_khz unknown and 1"),
-    (passport(run_id="r2", packages={"torch": "2.12.0"}), Terms.SIDE_BY_SIDE, "torch 2.11.0 and 2.12.0"),
-    (passport(run_id="r2", packages=TORCH | {"triton": "3"}), Terms.SIDE_BY_SIDE, "triton missing and 3"),
-    (passport("wall", run_id="r2"), Terms.REFUSED, "r1 is ranked by the clock 'graph', r2 by 'wall'"),
-    (passport("wall", run_id="r2", device=GPU), Terms.REFUSED, "one table never holds times of two clocks"),
+    (later(packages={"torch": "2.12.0"}), Terms.SIDE_BY_SIDE, "torch 2.11.0 and 2.12.0"),
+    (later(packages=TORCH | {"triton": "3"}), Terms.SIDE_BY_SIDE, "triton missing and 3"),
+    (later("wall"), Terms.REFUSED, "r1 is ranked by the clock 'graph', r2 by 'wall'"),
+    (later("wall", device=GPU), Terms.REFUSED, "one table never holds times of two clocks"),
 ]
 
 
@@ -86,3 +95,53 @@ def test_a_cell_is_no_nearer_than_its_run():
     assert comparable.cells(passport(), one, device(sms=1), one).terms is Terms.SIDE_BY_SIDE
     assert comparable.cells(passport(), one, device(sms=1), other).terms is Terms.REFUSED
     assert comparable.cells(passport(), one, passport("wall"), one).terms is Terms.REFUSED
+
+
+CASES = [softmax_case(rows, 1024) for rows in range(4096, 4116)]
+
+
+def measured(ns=50_000, roof=40_000, **changed):
+    records = []
+    for number, case in enumerate(CASES):
+        records += [roof_of(case, roof, spread=0), timed(case, "a", changed.get(f"c{number}", ns), spread=0)]
+    return run(records)
+
+
+def said(*runs):
+    return subject.text(subject.compared(*runs))
+
+
+def test_the_same_speed_against_the_roof_agrees():
+    found = said(measured(), measured(ns=55_000, roof=44_000))
+    assert found.startswith("100.0% of 20 cells agree within 1% in % of roof (95% must); off by 0.00%")
+
+
+@over("far, share", [(1, "95.0%"), (2, "90.0%")])
+def test_what_is_further_apart_is_counted_and_named(far, share):
+    slower = {f"c{number}": 50_000 * 1.011 for number in range(far)} | {"c19": 50_000 * 1.009}
+    found = said(measured(), measured(**slower))
+    assert found.startswith(f"{share} of 20 cells")
+    assert f"{CASES[0].id} / a: -1.09%" in found
+
+
+def test_what_cannot_be_compared_is_left_out_and_counted():
+    one, other = measured(c0=15_000), measured()
+    records = list(other.records)
+    records[3] = replace(records[3], variant=replace(records[3].variant, source_hash="1" * 8))
+    records[5] = replace(records[5], samples=(replace(records[5].samples[0], cache="warm"),))
+    found = said(one, run(records[:-2]))
+    assert "% of 16 cells" in found
+    for why in ("in one run only", "of another source or variant", "below 20 us", "with a warm L2"):
+        assert f"left out: 1 {why}" in found
+
+
+def test_another_machine_or_clock_is_refused():
+    for other in (run(measured().records, device={**GPU, "name": "NVIDIA H100"}), replace(measured(), passport=passport("wall"))):
+        with pytest.raises(ValueError, match="two machines or clocks"):
+            subject.compared(measured(), other)
+
+
+def test_a_committed_run_agrees_with_itself():
+    path = max(path for path in KEPT if "-gpu." in path.name)
+    done = python(subject.__file__, path, path)
+    assert re.match(r"100\.0% of \d{3} cells agree", done.stdout)

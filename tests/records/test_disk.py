@@ -1,17 +1,14 @@
 """A disk that is full, gone or damaged: what was finished is kept, one error says so, resuming completes."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from support import disks
+from support.children import python
 from support.grids import over
-from support.projects import ROOT, bench, project
+from support.projects import bench, project
 
 from softbench import cli
 from softbench.records import store
@@ -115,7 +112,7 @@ def expected(whole):
     return found | {(case, "entrant", "own_deed") for case, _, _ in found}
 
 
-def test_a_folder_that_is_removed_and_a_file_that_is_written_to_during_the_run(whole, tmp_path):
+def test_a_folder_removed_and_a_file_written_to_during_the_run(whole, tmp_path):
     """The run still knows what it has measured, writes it again and goes on.
 
     The folder is removed, then what is in it. Last comes a rival's cell, shown as INCORRECT: a line once more, with another status.
@@ -202,18 +199,9 @@ def test_a_page_goes_beside_the_records_whatever_they_say(copied):
     assert {p.name for p in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 
-@over("arguments", [["table", "latest"], ["table", "latest", "--format", "csv"]])
-def test_output_that_cannot_be_written_is_one_line(whole, arguments):
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "softbench", *arguments],
-            cwd=whole.parent,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+@over("options", [(), ("--format", "csv")])
+def test_output_that_cannot_be_written_is_one_line(whole, options):
+    code = "import os, sys; from softbench import cli; os.dup2(os.open('/dev/full', os.O_WRONLY), 1); sys.exit(cli.main())"
+    done = python("-c", code, "table", "latest", *options, cwd=whole.parent)
     assert done.returncode == 2
     assert done.stderr == "softbench: the output cannot be written (No space left on device)\n"

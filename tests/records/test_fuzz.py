@@ -89,7 +89,7 @@ def test_what_else_is_made_of_runs(folder, run, capsys, random):
         ["badge", one, "--output", str(output)],
     ]
     if rendered(capsys, *random.choice(made)) and output.exists():
-        assert "<script>alert" not in output.read_text(encoding="utf-8")
+        assert "<script>alert" not in output.read_text()
 
 
 def json_lines(lines):

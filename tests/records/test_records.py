@@ -1,4 +1,4 @@
-"""docs/records.md lists the statuses and all that a run's file holds: no more and no less than the code has."""
+"""docs/records.md lists what a run's file holds: no more and no less than the code has."""
 
 import dataclasses
 import json
@@ -6,13 +6,15 @@ import lzma
 import re
 import types
 from enum import Enum
+from types import SimpleNamespace
 from typing import Union, get_args, get_origin, get_type_hints
 
 from support import builders
-from support.builders import samples, softmax_case, timed
+from support.builders import samples, softmax_case, timed, variant
 from support.cards import H200
 from support.documents import MEASURING, rows
 from support.grids import over
+from support.options import read
 from support.paths import KEPT, ROOT
 
 from softbench import model
@@ -22,9 +24,8 @@ from softbench.model import Accuracy, Calibration, KernelResources, Status, Tele
 from softbench.records import store
 from softbench.records.store import lines
 from softbench.session import passport
-from softbench.session.settings import Settings
 
-PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "records.md").read_text()
 CLASSES = [cls for cls in vars(model).values() if isinstance(cls, type) and dataclasses.is_dataclass(cls)]
 STORED = [cls for cls in CLASSES if cls not in (model.Run, model.KnownFailure)]
 WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", dict: "object"}
@@ -79,7 +80,7 @@ def full_line():
     return json.loads(lines.cell_line(record))
 
 
-def test_every_status_is_there_with_what_pytest_makes_of_it_and_every_column_of_the_csv():
+def test_every_status_and_every_column_of_the_csv_is_there():
     outcome = {True: "passed", False: "failed"}
     expected = {s.value: "skipped" if s.is_refusal else outcome[s.is_success] for s in Status}
     assert {row[0].strip("`"): row[2] for row in rows(PAGE, "status")} == expected
@@ -124,9 +125,8 @@ def test_cells_and_passports_are_written_as_the_page_says():
 @over("where", ["CPU", "GPU"])
 def test_the_machine_and_the_settings_have_the_documented_keys(monkeypatch, where):
     monkeypatch.setattr(device, "gpus", lambda: (H200,) if where == "GPU" else ())
-    settings = Settings(("quick",), ROOT, (), ROOT, 10.0, 120.0, "", None, "", False, ())
     places = {"gpus": ["GPU-1"], "hosts": {"a": ["GPU-1"]}} if where == "GPU" else {"hosts": {"a": []}}
-    issued = passport.issue(settings, [], 1, places)
+    issued = passport.issue(read(ROOT), [], 1, places)
     table = rows(PAGE, "key of `device`")
     assert set(issued.device) == {name for row in table if row[1] in ("both", where) for name in re.findall(r"`(\w+)`", row[0])}
     assert list(issued.settings) == words("key of `settings`")
@@ -161,3 +161,25 @@ def test_the_code_shown_reads_a_run():
     for path in KEPT[:2]:
         found = space["cells"](path)
         assert {cell["status"] for cell in found} == {record.status.value for record in store.read(path).records}
+
+
+INSTALLED = {
+    "torch": ["sympy", "nvidia-cudnn-cu12"],
+    "quack-kernels": ["nvidia-cutlass-dsl>=4", "apache_tvm_ffi (>=0.1)", "torch", "ruff; extra == 'dev'"],
+    "nvidia-cutlass-dsl": ["cuda-python>=12"],
+    "cuda-python": ["cuda-bindings~=13.0"],
+    "apache-tvm-ffi": ["typing-extensions>=4.5", "absent"],
+    "flash-attn": ["torch", "einops"],
+} | {name: [] for name in ("cuda-bindings", "typing-extensions", "sympy", "nvidia-cudnn-cu12", "ruff")}
+
+
+def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch):
+    def installed(name, path):
+        return SimpleNamespace(version="1", requires=INSTALLED[name]) if name in INSTALLED else None
+
+    monkeypatch.setattr(passport, "installed", installed)
+    always = {"python", "softbench", "torch"}
+    assert passport.packages().keys() == always
+    asks = [variant("a", requires=("cuda>=sm_90", "quack-kernels")), variant("b", requires=("Flash_Attn>=2.8", "torch"))]
+    further = {"nvidia-cutlass-dsl", "cuda-python", "cuda-bindings", "apache-tvm-ffi", "typing-extensions"}
+    assert passport.packages(asks).keys() == always | further | {"quack-kernels", "flash-attn"}

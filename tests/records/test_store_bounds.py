@@ -1,20 +1,27 @@
-"""What a file may hold at most; what is written can be read; who else writes to a run's file."""
+"""What a run's file may hold at most, who else writes to it, and runs that are kept: compressed, and not written to."""
 
 import gzip
 import json
 import lzma
+import os
 from dataclasses import replace
 
 import pytest
 from support.builders import ended, passport, samples, softmax_case, timed, variant, written
+from support.grids import over
+from support.paths import KEPT
 
 from softbench.cases import registry
-from softbench.model import KernelResources, Samples, Status
+from softbench.model import KernelResources, Run, Samples, Status
 from softbench.records import store
 from softbench.records.store import StoreError, lines
 from softbench.texts import MOST_TEXT
 
 CASE = softmax_case(16, 256)
+
+
+def refused(words):
+    return pytest.raises(StoreError, match=words)
 
 
 def with_line(folder, **changed):
@@ -37,10 +44,9 @@ TELEMETRY = [None, None, None, None, ""]
         ({"samples": [{"clock": "graph", "launches": 1, "ns": [[1], *[[]] * 20_000]}]}, "more than 20000 samples"),
         ({"reason": "x" * 2**20}, "longer than 1024 KiB"),
     ],
-    ids=["notes", "kernels", "telemetry", "samples", "placements", "line"],
 )
 def test_a_record_is_bounded(tmp_path, changed, said):
-    with pytest.raises(StoreError, match=f":2: .*{said}"):
+    with refused(f":2: .*{said}"):
         store.read(with_line(tmp_path, **changed))
 
 
@@ -51,14 +57,14 @@ def test_texts_of_a_record_are_cut(tmp_path):
     assert record.notes[0].endswith("n…")
 
 
-@pytest.mark.parametrize(("suffix", "opened"), [(".gz", gzip.open), (".xz", lzma.open)], ids=["gz", "xz"])
+@over("suffix, opened", [(".gz", gzip.open), (".xz", lzma.open)])
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path, suffix, opened):
     path = tmp_path / f"bomb.jsonl{suffix}"
     with opened(path, "wb") as file:
         for _ in range(1 + lines.MOST_BYTES // 2**24):
             file.write(b"\n" * 2**24)
     assert path.stat().st_size < 2**19
-    with pytest.raises(StoreError, match="holds more than 128 MiB"):
+    with refused("holds more than 128 MiB"):
         store.read(path)
 
 
@@ -82,8 +88,8 @@ def test_what_could_not_be_read_is_recorded_as_an_error(tmp_path, what):
     assert list(store.read(written(tmp_path, *found)).records) == found
 
 
-def test_a_variant_that_cannot_be_named_in_a_file_is_refused_before_it_is_written():
-    with pytest.raises(StoreError, match="cannot be inf"):
+def test_a_variant_that_cannot_be_named_in_a_file_is_refused():
+    with refused("cannot be inf"):
         store.storable(UNFIT["infinite parameter"])
 
 
@@ -132,10 +138,10 @@ def test_a_writer_of_an_old_run_holds_it_to_what_it_found(writer):
 def test_two_commands_do_not_add_to_one_run(writer):
     writer.lock()
     other = store.Writer(writer.path)
-    with pytest.raises(StoreError, match=r"another command is adding to this run; wait until it ends$"):
+    with refused(r"another command is adding to this run; wait until it ends$"):
         other.lock()
     writer.relabel(passport(cases=7))  # which puts another file in its place
-    with pytest.raises(StoreError, match="another command is adding"):
+    with refused("another command is adding"):
         other.lock()
     writer.lock()
     writer.unlock()
@@ -143,17 +149,117 @@ def test_two_commands_do_not_add_to_one_run(writer):
     other.unlock()
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
+@over(
+    "value, said",
     [
         *((number, "64 bits, cannot be used here") for number in ("1e999", 2**63, hex(16**5000))),
         (f"'{'a' * 500}'", "make an id of more than 500 characters; shorten them"),
     ],
-    ids=["infinite", "64-bits", "digits", "word"],
-)  # fmt: skip
+)
 def test_a_parameter_that_no_record_could_hold_is_refused(tmp_path, value, said):
     declared = f"@implementation(operator='softmax', params={{'k': [{value}]}})\ndef f(case, k): ...\n"
-    (tmp_path / "fam").mkdir()
+    (tmp_path / "fam").mkdir(exist_ok=True)
     (tmp_path / "fam" / "a.py").write_text(f"from softbench import implementation\n{declared}")
     with pytest.raises(registry.RegistryError, match=f"a.py:2: f: .*{said}$"):
         registry.find([tmp_path])
+
+
+COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress}
+
+
+def compressed(folder, suffix, data, name="run-1"):
+    path = folder / f"{name}.jsonl{suffix}"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_run_that_is_kept_may_be_compressed_and_is_then_not_added_to(tmp_path, suffix):
+    plain = written(tmp_path, timed(CASE, "a", 1e5))
+    kept = compressed(tmp_path, suffix, COMPRESS[suffix](plain.read_bytes()), plain.stem)
+    assert store.read(kept) == store.read(plain)
+    assert store.header(kept) == store.header(plain)
+    plain.unlink()
+    assert store.find(tmp_path, plain.stem) == store.find(tmp_path, "latest") == kept
+    assert store.run_name(kept) == store.run_name(plain) == plain.stem
+    with refused(rf"in {tmp_path}; the newest there: {plain.stem}$"):
+        store.find(tmp_path, "none")
+    before = kept.read_bytes()
+    with refused("unpack it to go on"):
+        store.mend(kept)
+    assert kept.read_bytes() == before
+
+
+NO_RUN = [
+    (".gz", b"", "is empty"),
+    (".gz", b"no gzip", "cannot be read"),
+    (".gz", gzip.compress(b"x" * 10**5, mtime=0)[:-9], "no whole gz file"),
+    (".gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "no whole gz file"),
+    (".gz", gzip.compress(bytes(2**20), mtime=0), "holds more than 0 MiB"),
+    (".xz", b"", "no whole xz file"),
+    (".xz", b"no xz", "no whole xz file"),
+    (".xz", lzma.compress(b"x" * 10**5, preset=0)[:-9], "no whole xz file"),
+    (".xz", lzma.compress(b"x" * 10**5, preset=0)[:40] + b"\xff" * 20, "no whole xz file"),
+    (".xz", lzma.compress(b"x", preset=0) + b"more", "no whole xz file"),
+    (".xz", lzma.compress(b"x", preset=9), "no whole xz file"),  # its dictionary takes more than the bound
+    (".xz", lzma.compress(bytes(2**20), preset=0), "holds more than 0 MiB"),
+]
+
+
+@over("suffix, data, said", NO_RUN)
+def test_a_compressed_file_that_is_no_run(tmp_path, monkeypatch, suffix, data, said):
+    monkeypatch.setattr(store.lines, "MOST_BYTES", 2**19)
+    with refused(said) as refusal:
+        store.read(compressed(tmp_path, suffix, data))
+    assert "\n" not in str(refusal.value)
+
+
+def test_of_runs_of_one_moment_the_latest_is_the_last_by_name(tmp_path):
+    """As in a clone, whose files are a few ticks apart."""
+    names = [f"20260101-12000{number}-x" for number in (1, 3, 2)]
+    runs = [store.Writer.create(tmp_path, passport(run_id=name)).path for name in names]
+    for path in runs:
+        os.utime(path, ns=(10**18, 10**18))
+    assert store.find(tmp_path, "latest") == runs[1]
+    os.utime(runs[0], ns=(10**18 + 1, 10**18 + 1))
+    assert store.find(tmp_path, "latest") == runs[0]
+
+
+SINCE = "2026-11-22T16:00"
+"""From here on a run that is kept says how many cases it was asked for, and names a commit without local changes."""
+
+
+def fault(run):
+    header, cases = run.passport, {record.case for record in run.records}
+    if header.cases not in ((len(cases),) if header.started >= SINCE else (0, len(cases))):
+        return f"{len(cases)} of {header.cases} cases"
+    if header.started < SINCE:
+        return ""
+    if not header.commit or header.commit.endswith("+"):
+        return f"commit {header.commit or 'unknown'}"
+    for operator in {case.operator for case in cases}:
+        own = [case for case in cases if case.operator == operator]
+        took_part = [{r.variant.id for r in run.records if (r.case, r.role) == (case, "entrant")} for case in own]
+        if any(some != took_part[0] for some in took_part):
+            return f"cells of {operator} are missing"
+    return ""
+
+
+@pytest.mark.slow
+def test_every_kept_run_is_whole_and_from_now_on_of_a_clean_commit():
+    found = {path.name: fault(store.read(path)) for path in KEPT}
+    assert found
+    assert not {name: why for name, why in found.items() if why}
+
+
+def test_a_run_that_was_edited_is_not_kept():
+    cases = [softmax_case(16, 256), softmax_case(32, 256)]
+    records = [timed(case, name, 1e5) for case in cases for name in "ab"]
+    whole = passport(started=f"{SINCE}:01+00:00", cases=2)
+    assert not fault(Run(whole, tuple(records)))
+    assert fault(Run(whole, tuple(records[:2]))) == "1 of 2 cases"
+    assert fault(Run(whole, tuple(records[:3]))) == "cells of softmax are missing"
+    assert fault(Run(replace(whole, cases=0), tuple(records))) == "2 of 0 cases"
+    for commit in ("", "0123abc+"):
+        assert fault(Run(replace(whole, commit=commit), tuple(records))).startswith("commit ")
+    assert not fault(Run(replace(whole, started="2026-11-21", cases=0, commit="0123abc+"), tuple(records[:3])))
