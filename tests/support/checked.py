@@ -1,5 +1,6 @@
 """Cases and launches that the checker is given, and what it says of them."""
 
+from softbench.cases.operators import get
 from softbench.measure.check import check
 from softbench.model import Case
 
@@ -16,6 +17,19 @@ def right(case):
 
     dtype = getattr(torch, case.out_dtype)
     return lambda x: torch.softmax(x, -1, dtype=None if x.dtype is dtype else dtype)
+
+
+def rows_expected(case, inputs):
+    """(row, {output: its values}) of some rows, asked for as a slice and as a tensor; the inputs stay as they were."""
+    import torch
+
+    kept = [x.clone() for x in inputs]
+    for rows, indices in ((slice(1, 4), (1, 2, 3)), (torch.tensor([5, 0]), (5, 0))):
+        blocks = list(get(case.operator).expected(case, inputs, rows, "cpu"))
+        found = {n: torch.cat([b.values for b in blocks if b.output == n], 1).tolist() for n in {b.output for b in blocks}}
+        for place, index in enumerate(indices):
+            yield index, {n: values[place] for n, values in found.items()}
+    assert all(map(torch.equal, inputs, kept))
 
 
 def reason(case, launch):
