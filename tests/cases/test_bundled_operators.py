@@ -1,4 +1,4 @@
-"""The operators that come with softbench as files: each agrees with itself and with torch, and finds mistakes."""
+"""softbench's own operators in files: each agrees with itself and torch, and finds mistakes."""
 
 from collections import Counter
 from dataclasses import replace

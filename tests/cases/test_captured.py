@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.builders import ended, run, softmax_case, timed
 from support.children import python
+from support.options import read
 
 from softbench.analysis.leaderboard import build
 from softbench.cases.matrix import load
@@ -14,7 +15,6 @@ from softbench.cli import capture
 from softbench.measure import device
 from softbench.render import export, report, tables
 from softbench.session.selection import select
-from softbench.session.settings import Settings
 from softbench.texts import InputError
 
 MODEL = """
@@ -75,9 +75,8 @@ def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path, monkeypat
         group = f"{{operator: softmax, dtype: float32, shapes: [[{rows}, 1024]], weight: 2}}"
         text += f"  {name}: {{description: d, groups: [{group}]}}\n"
     path.write_text(text)
-    for profiles, weights in ((("a", "b"), [4]), (("a", "large"), [0, 0])):
-        settings = Settings(profiles, path, (), tmp_path, 10.0, 120.0, "", None, "", False, ())
-        assert [case.weight for case in select(settings).cases] == weights
+    for profiles, weights in (("a,b", [4]), ("a,large", [0, 0])):
+        assert [case.weight for case in select(read(tmp_path, profile=profiles)).cases] == weights
 
 
 def test_the_time_of_all_calls_is_weight_by_time_and_needs_every_case():

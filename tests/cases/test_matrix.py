@@ -7,11 +7,13 @@ from support.grids import over
 
 from softbench import resources
 from softbench.cases import operators
-from softbench.cases.matrix import PlaceError, load, select
+from softbench.cases.matrix import PlaceError, drawn, load, select
 from softbench.cases.operators import DISTRIBUTIONS
+from softbench.cases.operators.drawn_cases import case_of
 from softbench.model import Case
 
 HEAD = "profiles:\n  mine:\n    description: d\n    groups:\n"
+UNTIMED = HEAD.replace("    groups", "    timed: false\n    groups")
 GROUP = "      - {operator: softmax, dtype: float16, shapes: [[4, 8]]}\n"
 
 
@@ -31,21 +33,17 @@ def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
     assert len(cases) == 57
 
 
-def test_bundled_hard_is_checked_only_bearable_and_reaches_every_word(bundled):
+def test_bundled_hard_is_checked_only_can_be_built_and_reaches_every_word(bundled):
     cases = bundled.profile("hard")
     assert 120 <= len(cases) <= 240
     assert not any(case.timed for case in cases)
-
     words = {case.distribution for case in (*cases, *bundled.profile("experiment-stability"))}
     assert words == {*DISTRIBUTIONS, *(f"drawn_{seed}" for seed in range(1, 33))}
     layouts = {case.layout for case in cases}
     assert {"contiguous", "transposed", "broadcast", "strided-2", "padded-3", "offset-1+padded-3"} <= layouts
     assert {f"offset-{k}" for k in range(1, 8)} <= layouts
     assert {len(case.shape) for case in cases} == {0, 1, 2, 3, 4}
-
-
-def test_bundled_hard_asks_only_what_can_be_built(bundled):
-    for case in bundled.profile("hard"):
+    for case in cases:
         assert not case.distribution.startswith("causal") or case.shape[-1] == case.shape[-2], case.id
         assert (case.dtype, case.distribution) != ("float16", "shifted_1e5"), "1e5 is beyond 65504"
         assert case.layout == "contiguous" or len(case.shape) >= 2, case.id
@@ -64,11 +62,8 @@ def test_a_random_case_that_is_there_is_left_out(shapes):
 
 
 def test_all_fields_of_a_case_come_from_the_file(shapes):
-    text = HEAD.replace("    groups", "    timed: false\n    groups") + (
-        "      - {operator: softmax, dtype: float16, out_dtype: float32, shapes: [[], [3, 0, 5]],\n"
-        "         layout: offset-1+padded-3, distribution: nan_last}\n"
-    )
-    found = load(shapes(text))
+    words = "out_dtype: float32, shapes: [[], [3, 0, 5]], layout: offset-1+padded-3, distribution: nan_last"
+    found = load(shapes(f"{UNTIMED}      - {{{OF_SOFTMAX}{words}}}\n"))
     assert dict(found.profiles) == {"mine": "d"}
     rest = ("float16", "float32", "offset-1+padded-3", "nan_last", False)
     assert found.profile("mine") == (Case("softmax", (), *rest), Case("softmax", (3, 0, 5), *rest))
@@ -103,6 +98,7 @@ GROUP_MISTAKES = {
         "layout, distribution, params, weight, random, bytes, drawn, drawn_from, why"
     ),
     OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
+    "operator: softmax, drawn: 3": ".drawn: drawn cases are checked and not timed; move them to a profile with timed: false",
     OF_SOFTMAX + "rows: 4": NO_SIZES,
     OF_SOFTMAX + "rows: 4, columns: 4, shapes: [[1]]": NO_SIZES,
     OF_SOFTMAX + "shapes: []": f".shapes: {EMPTY}",
@@ -179,7 +175,7 @@ def test_a_missing_file_is_named_and_a_byte_order_mark_is_no_mistake(shapes):
     assert len(load(shapes(b"\xef\xbb\xbf" + (HEAD + GROUP).encode())).profile("mine")) == 1
 
 
-@pytest.mark.parametrize("columns", [101, 10_001])
+@over("columns", [101, 10_001])
 def test_too_many_cases_are_refused_before_they_are_made(shapes, columns):
     sizes = str(list(range(1, columns + 1)))
     message = failure(shapes(f"{HEAD}      - {{{OF_SOFTMAX}rows: {sizes}, columns: {sizes}}}\n"))
@@ -188,9 +184,8 @@ def test_too_many_cases_are_refused_before_they_are_made(shapes, columns):
 
 def test_an_unknown_profile_names_the_choices(shapes):
     found = load(shapes(HEAD + GROUP + HEAD.replace("profiles:\n", "").replace("mine", "gpu") + GROUP))
-    with pytest.raises(PlaceError) as raised:
+    with pytest.raises(PlaceError, match=r"^shapes.yaml: no profile 'gqu'; did you mean 'gpu'\? choose from mine, gpu$"):
         found.profile("gqu")
-    assert str(raised.value) == "shapes.yaml: no profile 'gqu'; did you mean 'gpu'? choose from mine, gpu"
 
 
 CASES = tuple(
@@ -229,20 +224,75 @@ RANGES = "is not a size, or a range from low to high, such as 1024-8192,50257"
     ],
 )
 def test_select_refuses_text_it_cannot_read(axis, text, message):
-    with pytest.raises(ValueError, match="--softbench") as raised:
+    with pytest.raises(ValueError, match=f"^--softbench-{axis}={text}: {message}$"):
         select(CASES, [(axis, text)])
-    assert str(raised.value) == f"--softbench-{axis}={text}: {message}"
 
 
-@pytest.mark.parametrize("name", ["impls", "shapes.yaml"])
-def test_bundled_files_are_found_in_a_wheel_before_a_checkout(tmp_path, monkeypatch, name):
-    find = resources.bundled_impls if name == "impls" else resources.bundled_shapes
-    package = tmp_path / "softbench"
+@over("name, find", [("impls", resources.bundled_impls), ("shapes.yaml", resources.bundled_shapes)])
+def test_bundled_files_are_found_in_a_wheel_before_a_checkout(tmp_path, monkeypatch, name, find):
+    package = tmp_path / name / "softbench"
     (package / "_bundled").mkdir(parents=True)
     monkeypatch.setattr(resources, "_PACKAGE", package)
     with pytest.raises(FileNotFoundError, match=f"lacks its {name}: neither .* reinstall"):
         find()
-    (tmp_path / name).touch()
-    assert find() == tmp_path / name
+    checkout = tmp_path / name / name
+    checkout.touch()
+    assert find() == checkout
     (package / "_bundled" / name).touch()
     assert find() == package / "_bundled" / name
+
+
+SOFTMAX = "operator: softmax, "
+OF_ATTENTION = "operator: attention, dtype: float16, "
+TOO_LARGE = "a shape of more than 2^48 elements fits no memory"
+DRAWN_MISTAKES = {
+    "drawn: 0": ".drawn: 0 draws nothing; use 1 or more",
+    "drawn: many": f".drawn: 'many' {NO_SIZE}",
+    "drawn: 3, drawn_from: -1": f".drawn_from: '-1' {NO_SIZE}",
+    "drawn: 2, drawn_from: 999999999999999999": (
+        ".drawn_from: the last seed would be 1000000000000000000; 999999999999999999 is the greatest"
+    ),
+    "drawn: 3, dtype: float16": ".dtype: a drawn case has its own, which its seed decides; take this key out",
+    "drawn: 3, why: ''": ".why: expected a text",
+    "drawn: 10001": ": the profile has more than 10000 cases; split it",
+    "drawn_from: 3, dtype: float16, shapes: [[1]]": (
+        ".drawn_from: the first seed of drawn cases; say with the key 'drawn' how many"
+    ),
+}
+UNTIMED_MISTAKES = {
+    **{SOFTMAX + words: message for words, message in DRAWN_MISTAKES.items()},
+    # Records of such a case could not be read again: their bytes and times would not fit 64 bits.
+    SOFTMAX + f"dtype: float32, shapes: [[{2**25}, {2**24}]]": f".shapes[0]: {TOO_LARGE}",
+    SOFTMAX + f"dtype: float32, shapes: [[0, {2**49}]]": f".shapes[0]: {TOO_LARGE}",
+    SOFTMAX + f"dtype: float32, shapes: [{[1] * 17}]": ".shapes[0]: has 17 dimensions; 16 are the most",
+    SOFTMAX + "dtype: float16, shapes: [[4, 8]], layout: keys-9": (
+        ": softmax has no keys, so no layout 'keys-9'; take keys-9 out of it"
+    ),
+    OF_ATTENTION + "shapes: [[4, 8]]": ": attention needs a shape [batch, heads, queries, head dimension], not [4, 8]",
+    "operator: attention, dtype: float32, shapes: [[1, 1, 4, 64]]": ": attention is float16 or bfloat16, in and out, not float32",
+    OF_ATTENTION + "out_dtype: float32, shapes: [[1, 1, 4, 64]]": (
+        ": attention is float16 or bfloat16, in and out, not float16 to float32"
+    ),
+    OF_ATTENTION + "shapes: [[1, 1, 4, 64]], layout: broadcast": (
+        ": attention has no layout 'broadcast': all keys would be one; choose another"
+    ),
+}
+
+
+@over("words, message", UNTIMED_MISTAKES.items())
+def test_a_mistake_in_a_group_that_is_not_timed(shapes, words, message):
+    assert failure(shapes(f"{UNTIMED}      - {{{words}}}\n")) == f"shapes.yaml:6: profiles.mine.groups[0]{message}"
+
+
+def test_a_group_draws_every_operator_with_every_seed(shapes):
+    found = load(shapes(f"{UNTIMED}      - {{operator: [softmax, rmsnorm], drawn: 2, drawn_from: 7, why: w}}\n"))
+    asked = [("softmax", 7), ("softmax", 8), ("rmsnorm", 7), ("rmsnorm", 8)]
+    assert found.profile("mine") == tuple(case_of(*each) for each in asked)
+    assert drawn(["softmax", "rmsnorm"], 2, 7) == found.profile("mine")
+
+
+def test_a_distribution_may_name_a_seed(shapes):
+    text = f"{UNTIMED}      - {{operator: softmax, dtype: float16, shapes: [[4, 8]], distribution: drawn_77}}\n"
+    (case,) = load(shapes(text)).profile("mine")
+    assert case.id == "softmax-float16-4x8-drawn_77"
+    assert "'drawn_07' is not" in failure(shapes(text.replace("drawn_77", "drawn_07")))

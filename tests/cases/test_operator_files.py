@@ -1,14 +1,17 @@
-"""Operators of files as they are read: what a declaration comes to, and one line for each mistake in one."""
+"""Operators in files as they are read, with flops, hard inputs and parameters, and one line for each mistake."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.grids import over
-from support.own_operators import GELU, L2NORM
+from support.own_operators import CAPPED, GELU, L2NORM
 
 from softbench.cases import matrix, operator_files, operators, registry
 from softbench.cases.declarations import RegistryError
 from softbench.cases.operators.streams import Stream
+from softbench.measure.roof import roofline
+from softbench.measure.worker import loading, proving
 from softbench.model import Case
 from softbench.resources import MAX_BYTES
 
@@ -19,6 +22,10 @@ def folder(cwd):
     (cwd / "operators").mkdir()
     yield cwd / "operators"
     operators.use(())
+
+
+def refused(words):
+    return pytest.raises(RegistryError, match=words)
 
 
 def mistake(text, name="gelu.py"):
@@ -52,7 +59,7 @@ def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder):
     (folder / "gelu.py").write_text(GELU)
     Path("shapes.yaml").write_text("profiles: {p: {description: d, groups: [{operator: gelu, dtype: float32, shapes: [[2, 3]]}]}}")
     Path("own.py").write_text("from softbench import implementation\n@implementation(operator='gelu')\ndef mine(case): ...\n")
-    with pytest.raises(RegistryError, match="operator 'gelu' is not known; "):
+    with refused("operator 'gelu' is not known; "):
         registry.find([Path()])
     with pytest.raises(matrix.PlaceError, match="'gelu' is not an operator; "):
         matrix.load(Path("shapes.yaml"))
@@ -64,7 +71,7 @@ def test_cases_and_implementations_may_name_it_once_it_is_loaded(folder):
 
 def test_an_operator_among_implementations_is_refused():
     Path("gelu.py").write_text(GELU)
-    with pytest.raises(RegistryError, match=r"gelu\.py:11: gelu is an operator, which judges implementations and cannot lie"):
+    with refused(r"gelu\.py:11: gelu is an operator, which judges implementations and cannot lie"):
         registry.find([Path()])
 
 
@@ -90,11 +97,7 @@ MISTAKES = [
     ('writes={"y": "case"}, ', "", "the keyword 'writes' is missing; name its streams, such as writes={'x': 'case'}"),
     (READ, "make()", "make() is not a literal; the file is not imported, so write the value out"),
     (READ, '["x"]', "streams are a dict of names and shapes, such as {'x': 'case'}"),
-    (
-        READ,
-        '{"x": "cases"}',
-        "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows, columns, or a number of",
-    ),
+    (READ, '{"x": "cases"}', "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows, columns, or "),
     (READ, '{"x": {"like": 1}}', "stream 'x': unknown key 'like'; choose from shape, dtype, mean, "),
     (READ, '{"x": 3}', "stream 'x' is described by its shape, or by a dict; the shapes are case, "),
     (READ, '{"x": {"dtype": "float32"}}', "stream 'x' is as large as the case, and has its dtype"),
@@ -104,20 +107,12 @@ MISTAKES = [
     (READ, '{"x": {"dtype": "int32", "mean": 1}}', "unknown key 'mean'; choose from shape, dtype, "),
     (READ, '{"x": {"dtype": "bool", "share": 1}}', "stream 'x': share is between 0 and 1, not 1"),
     (READ, '{"x": {"dtype": "int64", "below": "rows"}}', 'below is "columns" or a number from 2 to 2**31'),
-    (
-        WRITTEN,
-        '{"y": "case", "at": {"shape": 2, "dtype": "int32", "indexes": "z"}}',
-        "stream 'at' indexes 'z', and no input of the case's size has that name; choose from x",
-    ),
+    (WRITTEN, '{"y": "case", "at": {"shape": 2, "dtype": "int32", "indexes": "z"}}', "'z', and no input of the case's size has"),
     (WRITTEN, '{"y": {"dtype": "int32", "indexes": "x"}}', "stream 'y': indices have one element per row, or a number of them"),
     (READ, '{"x": {"spread": 0}}', "stream 'x': mean and spread are numbers, and the spread is above 0"),
     (READ, '{"x": "rows"}', "the first stream, 'x', is drawn by the case; describe it as 'case' only"),
     (READ, '{"z": "case"}', "reads has z, and the reference takes x; give both the same names in the"),
-    (
-        "gelu(x):\n    return 0.5 * x * (1 + torch.erf(x /",
-        "gelu(x):\n    return 0.5 * (1 + torch.erf(1 /",
-        "the stream 'x' is never used",
-    ),
+    ("0.5 * x * (1 + torch.erf(x /", "0.5 * (1 + torch.erf(1 /", "the stream 'x' is never used"),
     ("@gelu.baseline\n", "", "there is no baseline; decorate a function torch_eager of torch with @gelu.baseline"),
     ("def torch_eager", "def mine", "the baseline is called 'mine', and boards state speed-ups over torch_eager"),
     ("torch_eager(x)", "torch_eager(x, y)", "the baseline takes 2 inputs, and reads has 1"),
@@ -125,11 +120,7 @@ MISTAKES = [
     ('bound="', 'overwrites="x", bound="', "overwrites is a dict of outputs and inputs, such as {'dx': 'x'}"),
     ('bound="', 'overwrites={"x": "y"}, bound="', "overwrites: no output 'x' can take the memory of 'y', only"),
     ('bound="', 'overwrites={"y": "y"}, bound="', "dtype, each of another: x"),
-    (
-        '"case"}, b',
-        '"rows"}, overwrites={"y": "x"}, b',
-        "no output 'y' can take the memory of 'x', only that of an input of its shape and dtype, each of another: none is left",
-    ),
+    ('"case"}, b', '"rows"}, overwrites={"y": "x"}, b', "an input of its shape and dtype, each of another: none is left"),
     ('"case"}, b', '"case", "z": "case"}, overwrites={"y": "x", "z": "x"}, b', "no output 'z' can take"),
     ("@gelu.baseline", "def gelu(): ...\n@gelu.baseline", "the name is defined again here and hides the reference"),
     ("@gelu.baseline", "@operator(reads={})\ndef other(): ...\n@gelu.baseline", "other: the file declares a second operator"),
@@ -148,7 +139,7 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
     (folder / "first.py").write_text(GELU)
     assert "operators/gelu.py:11: gelu: operator 'gelu' is declared in operators/first.py:11: gelu too; rename one" in mistake(GELU)
     for name, what in (("none", "does not exist"), ("operators/first.py", "is a file; give the folder that it lies in")):
-        with pytest.raises(RegistryError, match=what):
+        with refused(what):
             operator_files.load([Path(name)])
     (folder / "first.py").unlink()
     assert "operator 'softmax' is one of softbench's own; rename this one" in mistake(GELU.replace("gelu", "softmax"))
@@ -158,7 +149,7 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
     Path("kernels/own.py").write_text("from softbench import implementation\nthis is no Python")
     (folder / "linked.py").symlink_to(Path("kernels/law.py").absolute())
     for place in ("kernels", "operators"):
-        with pytest.raises(RegistryError, match="gelu: operator 'gelu' lies in kernels, whose kernels it judges; move it out"):
+        with refused("gelu: operator 'gelu' lies in kernels, whose kernels it judges; move it out"):
             operator_files.load([Path(place)], [Path("kernels").absolute()])
     Path("kernels/law.py").write_text("")
     assert operator_files.load([Path("kernels"), folder], [Path("kernels").absolute()]) == ()
@@ -168,5 +159,72 @@ def test_what_is_no_text_of_an_operator(folder):
     assert "is longer than 64 KiB, the most for an operator's file" in mistake(GELU + "#" * 2**16)
     assert f"is longer than {MAX_BYTES >> 20} MiB" in mistake("#" * (MAX_BYTES + 1))
     (folder / "gelu.py").write_bytes(b"# softbench \xff")
-    with pytest.raises(RegistryError, match="byte 0xff is not UTF-8"):
+    with refused("byte 0xff is not UTF-8"):
         operator_files.load([folder])
+
+
+CASE = Case("capped", (3, 4, 8), "float32", "float32", params=(("cap", 2),))
+WORDS = ("peaked", "gate-all_inf", "late_spike")
+
+
+@pytest.fixture
+def read(tmp_path):
+    def changed(old="", new=""):
+        (tmp_path / "capped.py").write_text(CAPPED.replace(old, new))
+        loaded = loading.operator(*operator_files.load([tmp_path]))
+        operators.use([loaded])
+        return loaded
+
+    return changed
+
+
+def test_flops_follow_from_the_case_and_choose_the_roof(read):
+    assert (read().bound, read().roof) == ("arithmetic", "roofline")
+    assert operators.counted_flops(CASE) == 12 * 2 + 8 / 2
+    many = replace(CASE, params=(("cap", 10**5),))
+    assert [roofline.moves_streams(*asked) for asked in ((CASE, True), (many, True), (many, False))] == [True, False, True]
+
+
+def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read):
+    found = read('flops="rows * cap + columns / 2"', 'needs="min(cap + 1, columns - queries + query - 5)"')
+    assert (found.roof, found.needed_share(CASE)) == ("streams", (0 + 0 + 1 + 2) / 32)
+    assert found.ideal_bytes(CASE) == 4 * (9 + 96 + 96)
+
+
+CAPPED_MISTAKES = [
+    *(
+        ('flops="rows * cap + columns / 2"', f'needs="{text}"', "min(cap, query + 1)', not '" + text)
+        for text in ("rows", "max(cap, query)", "query - ", "min(query)")
+    ),
+    *(
+        ("rows * cap + columns / 2", text, f"such as '2 * rows', not '{text}': numbers, rows, columns, cap, ")
+        for text in ("column", "rows - 1", "2 / rows", "2 / 0", "9 ** 9", "rows rows")
+    ),
+    ("(2, 64)", "(-2, 64)", "numbers, rows, columns, with + and *"),
+    ('["peaked"]', '"peaked"', "hard is a dict of inputs and their distributions, such as"),
+    ('"x": [', '"y": [', "hard: 'y' does not stand here; choose from x, gate"),
+    ("peaked", "peked", "hard: 'peked' does not stand here; did you mean 'peaked'?"),
+    *(("late_spike", w, f"{w} is one of softbench's own distributions; rename") for w in ("uniform", "drawn_7")),
+    ("x[..., -1] = 1000", "x = x * 2", "the hard input late_spike changes nothing, or not always alike"),
+    ("x[..., -1] = 1000", "x[:] = torch.rand_like(x)", "changes nothing, or not"),
+    ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
+]
+
+
+@over("old, new, words", CAPPED_MISTAKES)
+def test_a_mistake_in_capped_is_one_line(read, old, new, words):
+    try:
+        said = proving.fault(read(old, new))
+    except ValueError as error:
+        said = str(error)
+    assert words in said
+
+
+def test_hard_inputs_are_drawn_as_declared_and_are_cases_of_both_ends(read):
+    operator = read()
+    assert proving.fault(operator) == ""
+    (x, _), (_, gate), (z, _) = (operator.make_inputs(replace(CASE, distribution=w), "cpu", 1) for w in WORDS)
+    assert (float(x.amax(-1).min()), float(gate[0, 0].max()), float(z[..., -1].min())) == (20, float("-inf"), 1000)
+    asked = [replace(CASE, shape=shape) for shape in ((0, 2), (9, 64), (4, 64), (5, 8), (7, 30))]
+    found = [case.id for case in matrix.hard([*asked, replace(CASE, shape=(1, 2), timed=False)])]
+    assert found == [f"capped-float32-{size}-cap-2-{word}" for word in WORDS for size in ("5x8", "4x64")]

@@ -1,19 +1,24 @@
-"""What the bundled profiles ask of the operators, and one small run of several operators from start to end."""
+"""What the bundled profiles ask, what of it is cut for a CPU, and one run of several operators."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import yaml
 from support import projects
+from support.cards import H200
 from support.grids import over
 
 from softbench import resources
 from softbench.analysis import leaderboard
-from softbench.cases import matrix
+from softbench.cases import matrix, shrinking
 from softbench.cases.operators import ROW_OPERATORS, get
 from softbench.cases.operators.attention import keys_of
-from softbench.model import DTYPE_BYTES
+from softbench.measure import device
+from softbench.model import DTYPE_BYTES, Case
 from softbench.records import store
+
+pytest_plugins = ["pytester"]
 
 
 def axes(cases):
@@ -111,7 +116,7 @@ def test_a_seed_draws_the_same_forever(bundled):
 
 
 def test_every_group_says_why():
-    profiles = yaml.safe_load(resources.bundled_shapes().read_text(encoding="utf-8"))["profiles"]
+    profiles = yaml.safe_load(resources.bundled_shapes().read_text())["profiles"]
     assert [name for name, profile in profiles.items() if not all(group.get("why") for group in profile["groups"])] == []
 
 
@@ -152,3 +157,40 @@ def test_several_operators_in_one_run(tmp_path):
     assert layernorm.cells["torch_eager"].speedup == pytest.approx(1)
     roofs = [case.roof.record.variant.implementation for case in board.cases]
     assert roofs == ["host_read2_write1", "host_copy", "host_read2_write2"]
+
+
+@over(
+    "shape, fitted",
+    [
+        ((32768, 1024), (256, 1024)),
+        ((4096, 50257), (5, 50257)),
+        ((4, 2**20), (1, 2**20)),
+        ((256, 1024), (256, 1024)),
+        ((16, 32, 1024, 64), (1, 4, 1024, 64)),
+        ((2, 32, 8192, 64), (1, 1, 4096, 64)),
+    ],
+)
+def test_rows_are_cut_and_columns_are_not(shape, fitted):
+    case = Case("softmax", shape, "float16", "float16")
+    assert shrinking.fit(case).shape == fitted
+    assert shrinking.fit(replace(case, timed=False)).shape == shape
+
+
+def test_the_profile_cpu_is_not_cut(bundled):
+    cases = bundled.profile("cpu")
+    assert [shrinking.fit(case) for case in cases] == list(cases)
+    assert max(case.elements for case in cases) == shrinking.MOST_ELEMENTS == 256 * 1024
+
+
+@over(
+    "arguments, cards, shape, count",
+    [((), (), "32x8192", 9), (("--softbench-full-size",), (), "8192x8192", 13), ((), (H200,), "8192x8192", 13)],
+)
+def test_the_ids_say_what_is_run_and_the_header_what_was_cut(pytester, monkeypatch, arguments, cards, shape, count):
+    monkeypatch.setattr(device, "gpus", lambda: cards)
+    command = ("--softbench", "--softbench-profile=published", "--collect-only", "-k", "torch_eager")
+    lines = pytester.runpytest_inprocess("-p", "softbench.plugin", *command, *arguments).outlines
+    assert any(f"softmax-float16-{shape}>" in line for line in lines)
+    (said,) = [line for line in lines if line.startswith(f"softbench: {count} cases, ")]
+    told = "; for a CPU 13 cases cut to 262144 elements (--softbench-full-size does not)"
+    assert (told in said) is (count == 9)

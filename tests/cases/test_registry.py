@@ -1,4 +1,4 @@
-"""Implementation files: what is read from them, that they are never imported, and what every mistake says."""
+"""Implementation files are read and never imported; what every mistake says."""
 
 import os
 import re
@@ -62,12 +62,7 @@ def simple(*files):
 
 def test_a_file_that_would_exit_is_read_whole_and_never_imported(tree):
     *full, plain = find([tree({"impls/fam/entry.py": FULL})])
-    assert [variant.id for variant in full] == [
-        "full[num_warps=8,mode=a]",
-        "full[num_warps=8,mode=b]",
-        "full[num_warps=4,mode=a]",
-        "full[num_warps=4,mode=b]",
-    ]
+    assert [variant.id for variant in full] == [f"full[num_warps={warps},mode={mode}]" for warps in (8, 4) for mode in "ab"]
     first = full[0]
     assert (first.operator, first.family, first.summary) == ("softmax", "fam", "The factory's line.")
     assert first.path == str(Path("impls/fam/entry.py").resolve())
@@ -108,7 +103,7 @@ def test_private_files_and_folders_are_not_read(tree):
     assert names(tree(escape | private)) == ["a"]
 
 
-def test_a_folder_may_itself_be_the_family_and_is_read_once_though_reached_twice(tree):
+def test_a_folder_may_itself_be_the_family_and_is_read_once(tree):
     directory = tree(simple("mine/a.py") | {"mine/kernels/types.py": "import softbench (\n"})
     (variant,) = find([directory])
     assert (variant.implementation, variant.family) == ("a", "mine")
@@ -145,37 +140,34 @@ def test_the_hash_follows_every_source_of_the_family_and_nothing_else(tree):
 
 DECLARE = "from softbench import implementation\n\n@implementation({})\ndef f(case, w=1): ...\n"
 OK = "operator='softmax', "
+CHOICES = f"choose from {', '.join(operators.names())}"
 KEYWORDS = "operator, requires, params, known_failures, ladder"
 UNREADABLE = "the requirement {} cannot be read; "
 NO_VALUE = "cannot be a value; use a number, a bool or a word of letters, digits and _ . + -"
 TEXTS = "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']"
 REASONS = "known_failures must map patterns of case ids to reasons, all texts"
+NO_LITERAL = "is not a literal; the file is not imported, so write the value out"
 TOO_LARGE = "a number that is not finite, or does not fit 64 bits, cannot be used here"
 ARGUMENT_MISTAKES = {
-    "": f"operator is missing; choose from {', '.join(operators.names())}",
-    "operator='softmix'": f"operator 'softmix' is not known; did you mean 'softmax'? choose from {', '.join(operators.names())}",
-    "'softmax'": f"@implementation takes keywords only: {KEYWORDS}",
-    "**KEYWORDS": f"@implementation takes keywords only: {KEYWORDS}",
+    "": f"operator is missing; {CHOICES}",
+    "operator='softmix'": f"operator 'softmix' is not known; did you mean 'softmax'? {CHOICES}",
+    **dict.fromkeys(("'softmax'", "**KEYWORDS"), f"@implementation takes keywords only: {KEYWORDS}"),
     OK + "param={'w': [1]}": f"unknown keyword 'param'; did you mean 'params'? choose from {KEYWORDS}",
     OK + "operator='softmax'": "keyword 'operator' is given twice",
-    OK + "params={'w': list(range(4))}": (
-        "{'w': list(range(4))} is not a literal; the file is not imported, so write the value out"
-    ),
+    OK + "params={'w': list(range(4))}": f"{{'w': list(range(4))}} {NO_LITERAL}",
     OK + "requires='triton'": TEXTS,
     OK + "requires=[1]": TEXTS,
     OK + "requires=['cuda>=9.0']": UNREADABLE.format("'cuda>=9.0'") + "did you mean 'cuda>=sm_90'?",
     OK + "requires=['cuda=sm_90']": UNREADABLE.format("'cuda=sm_90'") + "write 'cuda>=sm_90' or 'distribution>=1.2'",
     f"operator=0x{'f' * 5000}": TOO_LARGE,
     OK + "params={'w': [1e999]}": TOO_LARGE,
-    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": "this is not a literal; the file is not imported, so write the value out",
+    OK + f"params={{'w': [w, 0x{'f' * 5000}]}}": f"this {NO_LITERAL}",
     OK + "params=[4]": "params must map names to lists of values, such as {'num_warps': [4, 8]}",
-    OK + "params={'w': []}": "params: 'w' needs a list of values that is not empty",
-    OK + "params={'w': 4}": "params: 'w' needs a list of values that is not empty",
+    **{OK + f"params={{'w': {given}}}": "params: 'w' needs a list of values that is not empty" for given in ("[]", "4")},
     OK + "params={'w': [None]}": f"params: w=None {NO_VALUE}",
     OK + "params={'w': ['a b']}": f"params: w='a b' {NO_VALUE}",
     OK + "params={'w': [1, '1']}": "params: 'w' lists a value twice",
-    OK + "params={'v': [1]}": "params: the factory takes no argument 'v'",
-    OK + "params={'case': [1]}": "params: the factory takes no argument 'case'",
+    **{OK + f"params={{'{name}': [1]}}": f"params: the factory takes no argument '{name}'" for name in ("v", "case")},
     OK + f"params={{'w': {list(range(257))}}}": "params make 257 variants, more than 256; give fewer values",
     OK + "known_failures=['*']": REASONS,
     OK + "known_failures={'*': ''}": REASONS,
@@ -224,7 +216,7 @@ def test_what_is_not_valid_python_says_why(tree, text, why):
     assert re.match(rf"impls/fam/a\.py:.*not valid Python: {why}", message)
 
 
-def test_a_file_that_is_not_python_costs_the_others_nothing_where_it_is_asked_for(tree):
+def test_a_file_that_is_not_python_may_cost_the_others_nothing(tree):
     unread, damaged = [], {"impls/fam/b.py": IMPORT + "x = (\n", "impls/other/c.py": b"\xff"}
     assert [v.implementation for v in find([tree(simple("impls/fam/a.py") | damaged)], unread=unread)] == ["a"]
     assert [str(mistake).partition(": ")[0] for mistake in unread] == ["impls/fam/b.py:2", "impls/other/c.py:1"]
@@ -261,13 +253,12 @@ def test_equal_names_in_two_files_name_both_places(tree):
 def test_a_missing_folder_and_a_file_in_its_place_are_named(tree):
     tree(simple("impls/fam/a.py"))
     assert failure(Path("none")) == "none: this folder of implementations does not exist"
-    assert failure(Path("impls/fam/a.py")) == (
-        "impls/fam/a.py: this folder of implementations is a file; give the folder that it lies in"
-    )
+    where = "impls/fam/a.py"
+    assert failure(Path(where)) == f"{where}: this folder of implementations is a file; give the folder that it lies in"
 
 
 def test_a_list_of_operators_holds_names_only(tree):
-    text = "from softbench import implementation\n@implementation(operator={}, params={{'w': [1, 2]}})\ndef f(case, w): ...\n"
+    text = IMPORT + "@implementation(operator={}, params={{'w': [1, 2]}})\ndef f(case, w): ...\n"
     found = find([tree({"mine/a.py": text.format(["rmsnorm", "layernorm", "rmsnorm"])})])
     assert [(v.operator, v.id) for v in found] == [(operator, f"f[w={w}]") for operator in ("rmsnorm", "layernorm") for w in (1, 2)]
     wrong = (["rmsnorm", "layernrm"], "'layernrm' is not known; did you mean 'layernorm'"), ([], "missing")

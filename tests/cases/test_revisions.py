@@ -17,6 +17,10 @@ def mine(case, width): ...
 """
 
 
+def refused(words):
+    return pytest.raises(RevisionError, match=words)
+
+
 def first_commit(folder):
     for words in (["init"], ["add", "-A"], ["commit", "-m", "first"]):
         git(folder, *words)
@@ -78,7 +82,7 @@ def test_several_versions_at_once(kernels, tmp_path):
     other = tmp_path / "v1"
     other.mkdir()
     (other / "mine.py").write_text(KERNEL)
-    with pytest.raises(RevisionError, match=r"--softbench-against: 'git:v1' and '.* are both called mine@v1$"):
+    with refused(r"--softbench-against: 'git:v1' and '.* are both called mine@v1$"):
         revisions.find_all(["git:v1", str(other)], [kernels])
 
 
@@ -97,7 +101,7 @@ def test_the_commits_that_changed_a_folder(kernels):
     assert [commit.subject for commit in revisions.changes(v1, main, kernels)] == ["second ?[31m", "merged"]
     assert [commit.subject for commit in revisions.changes(v1, main, kernels, ["deep"])] == ["merged"]
     assert revisions.changes(v1, v1, kernels) == ()
-    with pytest.raises(RevisionError, match=r"^main is no ancestor of side; name the older revision first"):
+    with refused(r"^main is no ancestor of side; name the older revision first"):
         revisions.changes(main, side, kernels)
 
 
@@ -112,7 +116,7 @@ def test_the_commits_that_changed_a_folder(kernels):
     ],
 )
 def test_what_cannot_be_had_is_one_line(kernels, against, words):
-    with pytest.raises(RevisionError, match="--softbench-against: ") as caught:
+    with refused("--softbench-against: ") as caught:
         revisions.find(against, [kernels])
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -135,7 +139,7 @@ def test_another_environment(kernels, tmp_path, says, words):
     python.chmod(0o755 if says else 0)
     (tmp_path / "new").symlink_to("env")
     versions = [f"venv:{tmp_path}/{place}" for place in ("env", "new/bin/python", "new")]
-    with pytest.raises(RevisionError, match=f"--softbench-against: .*{words}"):
+    with refused(f"--softbench-against: .*{words}"):
         revisions.find_all(versions, [kernels])
     if "both" in words:
         names = {(v.implementation, v.interpreter) for v in revisions.find_all(versions[:2], [kernels])}
@@ -144,10 +148,10 @@ def test_another_environment(kernels, tmp_path, says, words):
 
 def test_a_folder_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    with pytest.raises(RevisionError, match="not a git repository"):
+    with refused("not a git repository"):
         found(tmp_path, "HEAD")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(RevisionError, match="git is not on the PATH; install it"):
+    with refused("git is not on the PATH; install it"):
         found(tmp_path, "HEAD")
 
 
@@ -155,7 +159,7 @@ def test_a_folder_that_was_not_there_then(kernels):
     new = kernels.with_name("new")
     new.mkdir()
     (new / "a.py").write_text(KERNEL)
-    with pytest.raises(RevisionError, match="git archive in "):
+    with refused("git archive in "):
         found(new)
 
 
@@ -171,5 +175,5 @@ def test_a_repository_of_kernels_alone(tmp_path, monkeypatch):
 
 def test_a_cache_that_cannot_be_written_is_one_line(kernels, tmp_path):
     (tmp_path / "cache-against").write_text("a file")
-    with pytest.raises(RevisionError, match=r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"):
+    with refused(r"--softbench-against: .* at [0-9a-f]{12} cannot be unpacked: .*Not a directory"):
         found(kernels)

@@ -1,4 +1,4 @@
-"""Integers and bools of operators in files: how they are drawn, which bytes and roofs follow, which indices are right."""
+"""Integers and bools in operators of files."""
 
 import re
 from pathlib import Path
