@@ -1,4 +1,4 @@
-"""The pages say what the code does: options, statuses, modules, constants, commands, links, and the README's kernel."""
+"""The pages say what the code does."""
 
 import argparse
 import re
@@ -30,7 +30,7 @@ def test_every_option_is_documented_with_its_value_and_two_with_their_default():
     assert defaults["--softbench-timeout"] == f"{settings.DEFAULT_TIMEOUT_S:g}"
 
 
-def test_every_environment_variable_is_documented_and_pages_name_only_options_that_exist():
+def test_variables_are_documented_and_options_on_pages_exist():
     sources = [*(ROOT / "softbench").rglob("*.py"), *(ROOT / "impls").rglob("*.py")]
     read = set(re.findall(r'environ[^\n]*"(SOFTBENCH_[A-Z_]+)"', "".join(path.read_text() for path in sources)))
     assert "SOFTBENCH_CACHE_DIR" in read
@@ -78,15 +78,11 @@ def test_named_profiles_exist():
 
 
 @over("page", PAGES)
-def test_links_lead_to_files_and_headings(page):
+def test_links_lead_to_files_and_headings_and_named_files_exist(page):
     links = re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", prose(page))
     assert not [path for path, _ in links if not (page.parent / path).exists()]
     there = [(page.parent / path if path else page, anchor) for path, anchor in links if anchor]
     assert not [(found, anchor) for found, anchor in there if anchor not in headings(found)]
-
-
-@over("page", PAGES)
-def test_named_files_exist(page):
     named = set(re.findall(r"(?<![\w/.~])((?:softbench|tests|impls|docs|reports)/[\w./-]*\w)", page.read_text()))
     assert not [path for path in named if not TO_BE_WRITTEN.search(path) and not (ROOT / path).exists()]
 
@@ -105,7 +101,7 @@ TO_BE_WRITTEN = re.compile(r"/(?:RUN|latest|row_warp|l2norm|slowest)\.")
 """Runs, and files that a reader of CONTRIBUTING.md writes."""
 
 
-def test_the_readme_is_short_has_one_leaderboard_and_warns_of_implementation_files():
+def test_the_readme_is_short_and_warns_of_implementation_files():
     assert README.count("<!-- leaderboard -->") == README.count("<!-- /leaderboard -->") == 1
     assert README.count("\n") <= 120
     assert "Implementation files are programs and run with your rights: run only those that you trust." in README

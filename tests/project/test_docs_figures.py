@@ -97,12 +97,12 @@ def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
     path = re.search(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", README)
     assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0
-    made = (tmp_path / "badge.svg").read_text(encoding="utf-8")
-    assert made == (ROOT / "docs" / "images" / "badge.svg").read_text(encoding="utf-8")
+    made = (tmp_path / "badge.svg").read_text()
+    assert made == (ROOT / "docs" / "images" / "badge.svg").read_text()
     assert f"<title>{shown['said']}</title>" in made
 
 
-def test_the_pictures_show_the_page_of_the_leaderboards_run_as_it_is_rendered_today():
+def test_the_pictures_show_the_page_of_the_leaderboards_run():
     """Without a browser: what they were made from is written next to them. `tox -e pictures` makes them again."""
     path = ROOT / "docs" / "images" / "render.py"
     spec = importlib.util.spec_from_file_location("render_pictures", path)

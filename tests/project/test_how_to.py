@@ -1,14 +1,16 @@
-"""docs/how-to.md: its kernels pass, its commands work, and what it benchmarks selects the cells that it speaks of."""
+"""docs/how-to.md and docs/tutorial.md: kernels pass, commands work, and what is benchmarked selects the cells it speaks of."""
 
 import re
 
 import pytest
-from support.readers import HOW_TO, expected, ran, write_blocks
-from support.recipes import CASE, PUBLISHED, ROOT, options, run_softbench, two_runs, unknown
+from support.documents import PAGES
+from support.readers import HOW_TO, TUTORIAL, expected, follow, ran, write_blocks
+from support.recipes import CASE, MARKS, PUBLISHED, ROOT, Reader, options, run_softbench, two_runs, unknown
 
 from softbench import cli, resources
 from softbench.cases import registry
 from softbench.measure import device
+from softbench.records import store
 
 pytest_plugins = ["pytester"]
 
@@ -53,10 +55,14 @@ def test_every_benchmark_selects_cells(pytester, monkeypatch, words):
         assert word in known or any(word in cell for cell in cells), word
 
 
+def execute(name):
+    (program,) = (block for block in HOW_TO if block.value == name)
+    exec(compile(program.text, name, "exec"), {})
+
+
 def test_its_program_reads_a_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(two_runs(tmp_path))
-    (program,) = (block for block in HOW_TO if block.value == "read.py")
-    exec(compile(program.text, program.value, "exec"), {})
+    execute("read.py")
     shown = capsys.readouterr().out
     assert re.search(rf"^run-2 NVIDIA H200\n{CASE.id}::mine PASSED [45]\.\d\d us\n", shown)
     assert f"\n{PUBLISHED.id}::cuda_naive INCORRECT nan\n" in shown
@@ -66,8 +72,7 @@ def test_its_program_tunes_a_kernel(tmp_path, monkeypatch, capsys):
     (tmp_path / "kernels").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    (program,) = (block for block in HOW_TO if block.value == "tune.py")
-    exec(compile(program.text, program.value, "exec"), {})
+    execute("tune.py")
     assert re.fullmatch(r"(8|32|64) rows: \d+\.\d\d us\n", capsys.readouterr().out)
     assert len(list((tmp_path / "reports").glob("*.jsonl"))) == 3
 
@@ -96,3 +101,40 @@ def test_its_kernels_do_what_it_says(tmp_path):
     pytest.importorskip("triton")
     pytest.importorskip("cuda.core")
     assert ran(tmp_path) == expected(my_norm="PASSED", any_view="CHECKED", aligned_only="PASSED", row_block="COMPILED")
+
+
+@pytest.mark.slow
+def test_a_reader_without_a_gpu_can_follow_it(tmp_path):
+    pytest.importorskip("triton")
+    typed = follow(Reader(tmp_path, has_gpu=False), with_gpu=False)
+    assert len(typed) >= 9
+    made = tmp_path / "mine"
+    assert [record.status.value for record in store.read(made / "kept" / "monday.jsonl.xz").records].count("PASSED") == 3
+    assert (made / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert "% of roof</text>" in (made / "badge.svg").read_text()
+
+
+def test_every_block_of_the_tutorial_is_of_a_known_kind():
+    assert {block.language for block in TUTORIAL} == {"sh", "python", "text"}
+    assert {block.mark for block in TUTORIAL} == set(MARKS)
+    for block in TUTORIAL:
+        assert (block.language == "python") == (block.mark in ("file", "append"))
+        assert block.mark not in ("gpu", "install", "exit") or block.language == "sh"
+
+
+def test_what_is_not_run_here_names_what_there_is():
+    lines = [words for block in TUTORIAL if block.mark == "gpu" for words in block.commands]
+    assert len(lines) >= 3
+    assert not [word for words in lines for word in unknown(words)]
+
+
+def test_the_extras_that_pages_install_exist():
+    named = re.findall(r"pip install -e '\.\[(\w+)\]'|'\.\[(\w+)\]' is enough", "".join(p.read_text() for p in PAGES))
+    found = {name for names in named for name in names if name}
+    extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    assert {"all", "triton", "cuda", "sanitizer", "test"} == found <= set(re.findall(r"^(\w+) = \[", extras, re.M))
+
+
+def test_the_run_that_it_reads_is_the_leaderboards():
+    (path,) = {word for block in TUTORIAL for words in block.commands for word in words if "/reports/h" in word}
+    assert f"[its records]({path.removeprefix('../softbench/')})" in (ROOT / "README.md").read_text()

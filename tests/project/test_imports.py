@@ -8,6 +8,7 @@ import resource
 import pytest
 from support.children import python
 from support.documents import DESIGN, rows
+from support.grids import over
 from support.paths import ROOT
 
 PACKAGE = ROOT / "softbench"
@@ -42,15 +43,7 @@ ONLY_IN = {
     "uvicorn": ("cli.serve",),
     "pynvml": ("measure.device",),
     "rich": ("session.live",),
-    "pytest": (
-        "session.ahead",
-        "session.collect",
-        "session.github",
-        "session.session",
-        "session.watching",
-        "session.multi_gpu",
-        "plugin",
-    ),
+    "pytest": (*(f"session.{name}" for name in ("ahead", "collect", "github", "session", "watching", "multi_gpu")), "plugin"),
     "xdist": ("session.multi_gpu",),
     "pytest_benchmark": ("session.replay",),
     "cuda": (),
@@ -84,13 +77,27 @@ def is_in(module, names):
     return any(module == name or module.startswith(f"{name}.") for name in names)
 
 
-def imported(tree):
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
+def imported(path):
     """Every import statement with the full name that it imports; relative ones stay inside their package."""
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def imported_at_once(path):
+    """The names that are imported neither inside functions nor for type checking."""
+    nodes = [*ast.walk(tree_of(path))]
+    outer = [n for n in nodes if isinstance(n, ast.FunctionDef)]
+    outer += [n for n in nodes if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    inside = {node for n in outer for node in ast.walk(n)}
+    return [name for node, name in imported(path) if node not in inside]
 
 
 @functools.cache
@@ -98,7 +105,7 @@ def edges():
     """(importer, imported) between the modules of softbench, inside functions and for type checking included."""
     modules, found = {module_of(path) for path in files()}, set()
     for path in files():
-        for _, name in imported(ast.parse(path.read_text())):
+        for _, name in imported(path):
             there = name.removeprefix("softbench.") if name.startswith("softbench.") else ""
             while there and there not in modules:
                 there = there.rpartition(".")[0]
@@ -118,9 +125,8 @@ def reached(module, *, without=()):
 
 
 def test_the_top_of_softbench_is_known_by_heart_and_shown_in_the_design():
-    there = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "_bundled")} - {
-        "py.typed"
-    }
+    own = {"__pycache__", "_bundled", "py.typed"}
+    there = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in own}
     assert there == set(MAY_IMPORT)
     assert len(there) <= 18
     assert {row[0].strip("`"): row[2].strip(" |") for row in rows(DESIGN, "room")} == MAY_IMPORT
@@ -149,7 +155,7 @@ def test_htile_imports_in_the_order_that_it_states():
     assert sorted(order) == sorted({path.relative_to(HTILE).parts[0].removesuffix(".py") for path in paths})
     for path in paths:
         here = path.relative_to(HTILE).with_suffix("").parts
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 modules = [node.module] if node.module else [alias.name for alias in node.names]
                 there = {(*here[: len(here) - node.level], *module.split("."))[0] for module in modules} - {here[0]}
@@ -158,14 +164,14 @@ def test_htile_imports_in_the_order_that_it_states():
 
 def test_layouts_are_chosen_without_cutlass():
     for path in (HTILE / "config.py", HTILE / "layouts.py", HTILE / "packing.py", HTILE.parent / "_plans.py"):
-        assert not [name for _, name in imported(ast.parse(path.read_text())) if name.startswith("cutlass")]
+        assert not [name for _, name in imported(path) if name.startswith("cutlass")]
 
 
 def test_heavy_modules_stay_where_they_belong():
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} imports {name}"
         for path in files()
-        for node, name in imported(ast.parse(path.read_text()))
+        for node, name in imported(path)
         if not is_in(module_of(path), ONLY_IN.get(name.split(".")[0], [module_of(path)]))
     ]
     assert not found
@@ -174,14 +180,7 @@ def test_heavy_modules_stay_where_they_belong():
 def test_heavy_modules_are_imported_inside_functions():
     found = []
     for path in files():
-        tree = ast.parse(path.read_text())
-        inside = {
-            node
-            for outer in ast.walk(tree)
-            if isinstance(outer, ast.FunctionDef) or (isinstance(outer, ast.If) and "TYPE_CHECKING" in ast.dump(outer.test))
-            for node in ast.walk(outer)
-        }  # fmt: skip
-        top = [name for node, name in imported(tree) if node not in inside and name.split(".")[0] in LAZY]
+        top = [name for name in imported_at_once(path) if name.split(".")[0] in LAZY]
         if top and not re.fullmatch(r"measure/(renew|roof|spin_kernels)/_kernels\.py", path.relative_to(PACKAGE).as_posix()):
             found.append((path.relative_to(ROOT).as_posix(), top))
     assert not found
@@ -190,7 +189,7 @@ def test_heavy_modules_are_imported_inside_functions():
 def test_only_workers_run_implementation_files():
     found = set()
     for path in files():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             name = getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Attribute | ast.Name) else ""
             if name in RUN_A_FILE:
                 found.add(module_of(path))
@@ -204,12 +203,11 @@ def test_no_referee_watches_what_only_an_author_can_do():
     assert not [module for module in reached("measure.worker.refereeing") if is_in(module, ["measure.guards"])]
 
 
-@pytest.mark.parametrize("room", ["records", "analysis", "render", "cli"])
+@over("room", ["records", "analysis", "render", "cli"])
 def test_rendering_reaches_nothing_that_needs_torch(room):
     """But for what the command line imports when it is asked for it: see test_cli."""
-    found = reached(
-        room, without=("cli.api", "cli.bisect", "cli.capture", "cli.doctor", "cli.listing", "cli.new", "cli.serve", "doctor")
-    )
+    commands = (f"cli.{name}" for name in ("api", "bisect", "capture", "doctor", "listing", "new", "serve"))
+    found = reached(room, without=("doctor", *commands))
     assert not [module for module in found if is_in(module, [*MAY_IMPORT_TORCH, "session"]) and module != "measure.device"]
 
 
@@ -220,7 +218,7 @@ def test_tests_share_helpers_and_import_no_test():
     assert {path.parent.name for path in paths} - {"browser", "gpu", "impls", "project"} <= set(MAY_IMPORT)
     assert len({path.name for path in paths}) == len(paths)
     for path in tests.rglob("*.py"):
-        assert not [name for _, name in imported(ast.parse(path.read_text())) if name.startswith("test_")], path
+        assert not [name for _, name in imported(path) if name.startswith("test_")], path
 
 
 def test_bundled_examples_are_implementation_files():
@@ -228,12 +226,10 @@ def test_bundled_examples_are_implementation_files():
     found = [path for folder in EXAMPLES for path in folder.glob("*.py")]
     assert sum(path.read_text().count("@implementation(") for path in found) > 30
     for path in found:
-        tree = ast.parse(path.read_text())
-        inside = {n for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
-        ours = {name for _, name in imported(tree) if name.startswith("softbench")}
+        ours = {name for _, name in imported(path) if name.startswith("softbench")}
         assert ours <= {f"softbench.{name}" for name in ("implementation", "Unsupported", "cases.operators.get")}, path
-        assert not [name for node, name in imported(tree) if name.split(".")[0] == "torch" and node not in inside], path
-    names = [name for path in [*files(), *found] for _, name in imported(ast.parse(path.read_text()))]
+        assert not [name for name in imported_at_once(path) if name.split(".")[0] == "torch"], path
+    names = [name for path in [*files(), *found] for _, name in imported(path)]
     assert not [name for name in names if name.startswith(("softbench.doctor.cheats", "softbench.doctor.twins"))]
 
 

@@ -1,6 +1,5 @@
 """The built wheel in somebody else's folder, and the plugin in every way that it can be loaded."""
 
-import importlib.util
 import json
 import os
 import zipfile
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.children import python
+from support.grids import over
 from support.paths import ROOT
 from support.readers import SECOND_HALF, follow
 from support.recipes import Reader
@@ -45,6 +45,7 @@ sys.path[:] = [entry for entry in sys.path if entry not in ("", {str(ROOT)!r})]
 import pytest
 sys.exit(pytest.main())
 """
+INSTALL = "needs hatchling and editables: pip install 'softbench[test]'"
 LISTED = "softmax-float32-64x512::torch_eager"
 
 
@@ -64,8 +65,7 @@ def pip(*arguments, cwd):
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory):
-    if importlib.util.find_spec("hatchling") is None:
-        pytest.skip("needs hatchling: pip install 'softbench[test]'")
+    pytest.importorskip("hatchling", reason=INSTALL)
     folder = tmp_path_factory.mktemp("sdist")
     succeeded(run("-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), cwd=ROOT))
     return next(folder.glob("softbench-*.tar.gz"))
@@ -89,8 +89,8 @@ def installed(wheel, tmp_path_factory):
 @pytest.fixture(scope="module")
 def editable(tmp_path_factory):
     """The metadata of an editable install of this checkout; the checkout itself goes onto the path beside it."""
-    if importlib.util.find_spec("hatchling") is None or importlib.util.find_spec("editables") is None:
-        pytest.skip("needs hatchling and editables: pip install 'softbench[test]'")
+    for package in ("hatchling", "editables"):
+        pytest.importorskip(package, reason=INSTALL)
     folder = tmp_path_factory.mktemp("editable")
     pip(*("install", "-q", "--no-deps", "--no-build-isolation", "--target", str(folder), "-e", str(ROOT)), cwd=folder)
     return folder
@@ -178,23 +178,6 @@ def test_without_the_option_the_plugin_does_nothing_and_kernels_wait(installed, 
     assert f"""tensor([[0.5000, 0.5000]]) ['{installed}""" in shown
 
 
-def test_named_paths_are_collected_beside_the_benchmark(installed, tmp_path):
-    (tmp_path / "test_other.py").write_text("def test_one(): pass\n")
-    (tmp_path / "shapes.yaml").write_text(SHAPES)
-
-    def listed(*paths):
-        command = ("-m", "pytest", "--softbench", "--softbench-profile=tiny", "--collect-only", "-q", *paths)
-        shown = succeeded(run(*command, cwd=tmp_path, path=[installed]))
-        return [line.split("::")[-1] for line in shown.splitlines() if "::" in line]
-
-    cells = listed()
-    assert "torch_eager" in cells
-    assert "test_one" not in cells
-    assert sorted(listed("test_other.py")) == sorted([*cells, "test_one"])
-    assert sorted(listed(".")) == sorted([*cells, "test_one"])
-    assert listed("shapes.yaml::softmax-float32-8x64::torch_eager") == ["torch_eager"]
-
-
 @pytest.mark.slow
 def test_a_reader_brings_operators_to_a_wheel_and_their_mistakes_are_found(installed, tmp_path):
     """The tutorial's second half."""
@@ -204,3 +187,15 @@ def test_a_reader_brings_operators_to_a_wheel_and_their_mistakes_are_found(insta
     found = {r.variant.implementation: r.status.value for r in store.read(timed).records if r.role == "entrant"}
     right, wrong = ("gelu_triton", "loss_triton", "router_triton"), ("gelu_tanh", "loss_of_the_next", "router_sorted")
     assert found == dict.fromkeys(right, "CHECKED") | dict.fromkeys(wrong, "INCORRECT")
+
+
+@over("package, file", [("hypothesis", "records/test_fuzz.py"), ("pyte", "session/test_terminal.py")])
+def test_a_file_that_lacks_a_package_is_skipped(tmp_path, package, file):
+    missing = f"No module named {package!r}"
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError({missing!r}, name={package!r})")
+    command = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--collect-only")
+    path = {"PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = python(*command, f"tests/{file}", "tests/session/test_guard.py", **path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"SKIPPED [1] tests/{file}: {missing}: pip install 'softbench[test]'" in done.stdout
+    assert "tests/session/test_guard.py::" in done.stdout
