@@ -148,7 +148,6 @@ def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bi
 
 
 def test_a_run_that_ends_early_ends_the_search(bisected, simulated, monkeypatch):
-
     def measure(arguments):
         if len(simulated.runs) == 2:
             raise measuring.RunFailed("the GPU is gone")
@@ -160,7 +159,6 @@ def test_a_run_that_ends_early_ends_the_search(bisected, simulated, monkeypatch)
 
 
 def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, simulated, monkeypatch):
-
     def measure(arguments):
         if any(commits["three"] in word for word in arguments):
             raise measuring.RunRefused("a file is no Python")

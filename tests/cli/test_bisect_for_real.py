@@ -1,4 +1,4 @@
-"""`softbench bisect` with contests that are measured: six commits, of which one is slower and another one wrong."""
+"""`softbench bisect` with contests that are measured."""
 
 import os
 import subprocess

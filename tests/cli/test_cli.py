@@ -1,10 +1,9 @@
-"""The command `softbench`: from records on disk to pages and tables, and one line for whatever cannot be used."""
+"""`softbench`: pages and tables from records, and one line for what cannot be used."""
 
 import csv
 import io
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from support.builders import ended, roof_of, softmax_case, timed, written
@@ -33,7 +32,7 @@ def test_report_renders_the_page_from_records_alone(folder, says, name):
     page = folder / "reports" / "run-1.html"
     page.unlink(missing_ok=True)
     text = says("report", name)
-    assert page.read_text(encoding="utf-8") == report.render(store.read(page.with_suffix(".jsonl")))
+    assert page.read_text() == report.render(store.read(page.with_suffix(".jsonl")))
     assert "latency (ms) / bandwidth (GB/s)" in text
     assert "every element is 0" in text
     assert text.endswith("page:    reports/run-1.html\n")
@@ -42,7 +41,7 @@ def test_report_renders_the_page_from_records_alone(folder, says, name):
 def test_report_goes_where_it_is_asked_to(folder, says):
     (folder / "reports").rename(folder / "elsewhere")
     text = says("report", "run-1", "--reports", "elsewhere", "--output", "page.html")
-    assert (folder / "page.html").read_text(encoding="utf-8").startswith("<!")
+    assert (folder / "page.html").read_text().startswith("<!")
     assert sorted(p.name for p in (folder / "elsewhere").iterdir()) == ["run-1.jsonl"]
     assert text.endswith("page:    page.html\n")
 
@@ -64,8 +63,6 @@ UNUSABLE = [
     (["table", "nope", "--format", "json"], "no run 'nope' in reports"),
     (["table", "x" * 5000], "no run 'xxx"),
     (["table", "latest", "--reports", "empty"], "empty: holds no run yet"),
-    (["table", "shapes.txt"], "shapes.txt:1: is no text of a softbench run"),
-    (["table", "cut.jsonl"], "cut.jsonl: is empty"),
     (["report", "run-1", "--output", "no/such/page.html"], "no/such/page.html: cannot be written (No such file"),
     (["report", "run-1", "--output", "reports"], "reports: cannot be written (Is a directory"),
     (["table", "run-1", "--cases", "rmsnorm-*"], f"no case matches 'rmsnorm-*'; one of them is '{CASE.id}'"),
@@ -74,20 +71,10 @@ UNUSABLE = [
 
 @over("arguments, words", UNUSABLE)
 def test_what_cannot_be_used_is_one_line(says, arguments, words):
-    Path("shapes.txt").write_text("profiles:\n")
-    Path("cut.jsonl").write_text("")
     assert words in says(*arguments, status=2)
 
 
-@over(
-    "arguments, words",
-    [
-        ([], "required: COMMAND"),
-        (["table"], "required: RUN"),
-        (["table", "run-1", "--format", "xml"], "invalid choice: 'xml'"),
-        (["table", "run-1", "--output", "x"], "unrecognized arguments: --output x"),
-    ],
-)
+@over("arguments, words", [([], "required: COMMAND"), (["table"], "required: RUN")])
 def test_a_wrong_command_line_says_what_is_known(capsys, arguments, words):
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments)

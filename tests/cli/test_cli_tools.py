@@ -1,4 +1,4 @@
-"""`softbench list`, `show`, `new` and `completion`: what is here, one cell, a file to begin with, a shell that helps."""
+"""`softbench list`, `show`, `new` and `completion`."""
 
 import ast
 import importlib.util
@@ -246,16 +246,12 @@ def test_zsh_gets_the_same_through_bashcompinit(says):
     assert zsh == f"autoload -U +X bashcompinit && bashcompinit\n{bash}"
 
 
-def test_the_variants_of_a_cell_have_names_too(tmp_path, says):
+def test_the_parameters_and_the_tier_of_a_cell_are_shown(tmp_path, says):
+    hidden = timed(CASE, "hidden", 4_500, tier="open", open_because="a host node")
     four = variant("mine", params=(("num_warps", 4),))
-    written(tmp_path, timed(CASE, "mine", 5_000, variant=four), run_id="r")
+    written(tmp_path, timed(CASE, "mine", 9_000, variant=four, tier="sealed"), hidden, run_id="r")
     text = says("show", f"{CASE.id}::mine[num_warps=4]", "--reports", tmp_path)
     assert text.startswith(f"{CASE.id}::mine[num_warps=4]\n")
-
-
-def test_the_tier_of_a_cell_is_shown_with_its_reason(tmp_path, says):
-    hidden = timed(CASE, "hidden", 4_500, tier="open", open_because="a host node")
-    written(tmp_path, timed(CASE, "mine", 9_000, tier="sealed"), hidden, run_id="r")
-    assert "\nsealed\n" in says("show", f"{CASE.id}::mine", "--reports", tmp_path)
+    assert "\nsealed\n" in text
     assert "\nopen: a host node\n" in says("show", f"{CASE.id}::hidden", "--reports", tmp_path)
     assert re.search(r"^open +hidden +PASSED.*^open: hidden: a host", says("show", CASE.id, "--reports", tmp_path), re.M | re.S)

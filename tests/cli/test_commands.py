@@ -1,4 +1,4 @@
-"""docs/commands.md: every command and option stands there, and every command line that it shows works."""
+"""docs/commands.md has every command and option, and its command lines work."""
 
 import argparse
 import re
@@ -16,7 +16,7 @@ from softbench import cli
 from softbench.cli.parser import COMMANDS, parser
 
 PATH = ROOT / "docs" / "commands.md"
-PAGE = PATH.read_text(encoding="utf-8")
+PAGE = PATH.read_text()
 SHOWN = [line for b in blocks(PATH) if not b.language for line in b.text.splitlines()]
 
 
@@ -63,7 +63,7 @@ def test_every_line_shown_works(folder, monkeypatch, capsys, line):
 
 
 @over("name", ["", *subparsers()])
-def test_the_help_fits_80_columns_and_speaks_of_runs_where_they_are_taken(monkeypatch, capsys, name):
+def test_the_help_fits_80_columns_and_speaks_of_runs(monkeypatch, capsys, name):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         cli.main([*name.split(), "--help"])

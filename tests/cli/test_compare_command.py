@@ -59,16 +59,13 @@ def test_a_limit_that_is_none(compared, limit):
     assert [share(text) for text in ("0", "2%", " 2.5 % ", "1000")] == [0.0, 0.02, 0.025, 10.0]
 
 
-def test_csv_has_every_cell(compared):
+def test_csv_and_markdown_have_every_cell(compared):
     text = compared("--format", "csv")
     rows = {row["implementation"]: row for row in csv.DictReader(io.StringIO(text))}
     verdicts = {name: row["verdict"] for name, row in rows.items()}
     assert verdicts == {"mine": "slower", "gained": "faster", "alike": "same", "wrong": ""}
     assert float(rows["mine"]["ratio"]) == pytest.approx(1.1, rel=1e-3)
     assert (rows["wrong"]["moved"], rows["wrong"]["reason_after"]) == ("fell", "every element is 0")
-
-
-def test_markdown(compared):
     row = f"| fell | {CASE.id} | wrong | PASSED | INCORRECT | every element is 0 |"
     assert row in compared("--format", "markdown")
 

@@ -1,4 +1,4 @@
-"""--format json and csv: every command that prints a table gives its figures to programs, as the schema says."""
+"""--format json and csv of every command that prints a table, as the schema says."""
 
 import csv
 import io

@@ -70,7 +70,7 @@ def test_without_the_token_nothing_is_told(server):
 
 
 def test_every_request_and_field_is_documented():
-    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "commands.md").read_text()
     routes = app.build(None, None, TOKEN).routes
     found = {f"`{method} {route.path.replace('{job}', 'ID')}`" for route in routes for method in route.methods - {"HEAD"}}
     assert {row[0] for row in rows(page, "request")} == found

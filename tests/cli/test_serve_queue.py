@@ -19,6 +19,10 @@ from softbench.cli.serve.runner import Runner
 from softbench.texts import InputError
 
 
+def refused(words):
+    return pytest.raises(InputError, match=words)
+
+
 def made(number, now):
     return Job(number, "mine.py", ("mine",), (), "cpu", 1, None, jobs.WAITING, now)
 
@@ -146,7 +150,7 @@ def test_another_process_finds_every_job_again(queue, tmp_path, capsys):
     queue.update(one, state=jobs.RUNNING, attempts=1, process=(os.getpid(), 1))  # another process has this id now
     queue.update(two, state=jobs.RUNNING, attempts=jobs.MOST_ATTEMPTS)
     queue.update(three, state=jobs.DONE, exit_code=0)
-    with pytest.raises(InputError, match="--queue: another process serves "):
+    with refused("--queue: another process serves "):
         Queue(tmp_path / "queue", 3)
     for name, text in (("000007", "{"), ("000008", json.dumps({"id": "000001"})), ("x", "")):
         (tmp_path / "queue" / "jobs" / name).mkdir()
@@ -179,13 +183,13 @@ def test_the_token_is_a_secret_of_some_length(token):
     assert serve._token(token) == "0123456789abcdef"
     for text in ("", "short", "two words of some length", "ä" * 20, "x" * 600):
         token.write_text(text)
-        with pytest.raises(InputError, match="holds no token of 16 to 500 visible characters; make one: "):
+        with refused("holds no token of 16 to 500 visible characters; make one: "):
             serve._token(token)
     token.chmod(0o640)
-    with pytest.raises(InputError, match=r"--token-file: others may read \S+; chmod 600"):
+    with refused(r"--token-file: others may read \S+; chmod 600"):
         serve._token(token)
     token.unlink()
-    with pytest.raises(InputError, match=r"No such file or directory; make one: \(umask 077; openssl"):
+    with refused(r"No such file or directory; make one: \(umask 077; openssl"):
         serve._token(token)
 
 
@@ -195,7 +199,7 @@ def test_only_this_user_may_open_the_socket_and_a_stale_one_is_replaced(tmp_path
     listener, where = serve._unix(path)
     assert (path.stat().st_mode & 0o777, where) == (0o600, f"listening on {path}")
     for other, words in ((path, "something is there"), (tmp_path / ("x" * 200), "too long"), (tmp_path / "no" / "s", "No such")):
-        with pytest.raises(InputError, match=f"--socket: .*{words}"):
+        with refused(f"--socket: .*{words}"):
             serve._unix(other)
     listener.close()
 
@@ -204,7 +208,7 @@ def test_a_port_of_this_machine_alone():
     listener, where = serve._local(0)
     address, port = listener.getsockname()
     assert (address, where) == ("127.0.0.1", f"listening on http://127.0.0.1:{port}")
-    with pytest.raises(InputError, match=f"--port: 127.0.0.1:{port}: Address already in use"):
+    with refused(f"--port: 127.0.0.1:{port}: Address already in use"):
         serve._local(port)
     listener.close()
     with socket.socket() as other:

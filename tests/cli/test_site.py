@@ -1,4 +1,4 @@
-"""`softbench site`: the same bytes, links that stay, only what changed is written, and nothing is lost on a full disk."""
+"""`softbench site`: stable bytes and links, and only what changed is written."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Runs sent as files through a git remote, and what a review says of those that are not as they should be."""
+"""Runs sent as files, and what a review says of them."""
 
 import hashlib
 import json
