@@ -77,16 +77,6 @@ def test_its_program_tunes_a_kernel(tmp_path, monkeypatch, capsys):
     assert len(list((tmp_path / "reports").glob("*.jsonl"))) == 3
 
 
-def test_what_selects_nothing_ends_with_its_own_code(pytester, monkeypatch):
-    """As docs/options.md says of the exit codes."""
-    monkeypatch.setattr(device, "gpus", lambda: ())
-    result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "-k", "nobody_is_called_so")
-    assert "| 5 | No cell was selected; one line says what there is. |" in (ROOT / "docs" / "options.md").read_text(
-        encoding="utf-8"
-    )
-    assert result.ret == 5
-
-
 def collectable(words):
     """A line's arguments without what is tested elsewhere."""
     given = words[words.index("pytest") + 1 :]
