@@ -2,10 +2,13 @@
 
 import re
 
+import pytest
 from support.children import python
+from support.documents import OPTIONS
 from support.grids import over
-from support.projects import OWN, project, record_lines
+from support.projects import OWN, SHAPES, project, record_lines
 
+from softbench import packages, plugin
 from softbench.records import store
 
 pytest_plugins = ["pytester"]
@@ -51,7 +54,7 @@ def test_a_cell_is_named_by_its_id(collected):
 
 
 @over(
-    ("arguments", "cases"),
+    "arguments, cases",
     [
         ([], ["float32-4x256", "float32-16x256", "float16-4x256", "float16-16x256"]),
         (["-k", "own_right and float16-4x256"], ["float16-4x256"]),
@@ -67,18 +70,15 @@ def test_selection(collected, arguments, cases):
 
 
 @over(
-    ("arguments", "words"),
+    "arguments, words",
     [
         (["--softbench-profile=gpuu"], r"no profile 'gpuu'; choose from cpu, both"),
         (["--softbench-dtype=fp16"], r"--softbench-dtype=fp16: 'fp16' is not a dtype; choose from float16, .*"),
-        (["--softbench-rows=9-5"], r"--softbench-rows=9-5: '9-5' is not a size"),
         (["--softbench-shapes=none.yaml"], r"none.yaml: cannot be read"),
         (["--softbench-impls=none"], r"none"),
         (["--softbench-expect-gpu=H200"], r"an H200 is expected, but no CUDA GPU is visible here"),
         (["--softbench-resume=nope"], r"no run 'nope' in .*"),
-        (["--softbench-resume=latest"], r"reports: holds no run yet"),
         (["--softbench-baseline=nope"], r"--softbench-baseline: no run 'nope' in .*"),
-        (["--softbench-baseline=latest"], r"--softbench-baseline: .*reports: holds no run yet"),
         (["--softbench-baseline=shapes.yaml"], r"--softbench-baseline: .*shapes.yaml:2: is no text of a softbench run"),
         (["--softbench-fail-on=2%"], r"--softbench-fail-on needs a run to compare with"),
         (["--softbench-baseline=x", "--softbench-fail-on=2x"], r"--softbench-fail-on: '2x' is no limit"),
@@ -107,35 +107,22 @@ def test_a_file_that_is_not_python_is_named_before_anything_runs(here, pytester)
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
 
 
-def test_a_wrong_kernel_fails_the_run(whole_run):
-    _, done = whole_run
-    assert done.returncode == 1, done.stdout + done.stderr
-    # right and mended on four cases, declared fails on two as foretold and on two not, zeros fails everywhere
-    assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
-    assert done.stderr == ""
-
-
-def test_statuses_are_spoken_by_their_own_words(whole_run):
-    said = dict(re.findall(r"^shapes.yaml::softmax-float32-16x256::own_(\w+) (\w+)", whole_run[1].stdout, re.M))
-    assert said == {
+def test_a_whole_run_says_how_each_cell_ended(whole_run):
+    """Right and mended pass in four cases, declared fails in two as foretold and in two not, zeros fails everywhere."""
+    text = whole_run[1].stdout
+    assert (whole_run[1].returncode, whole_run[1].stderr) == (1, ""), text
+    assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", text)
+    assert dict(re.findall(r"^shapes.yaml::softmax-float32-16x256::own_(\w+) (\w+)", text, re.M)) == {
         **{"right": "PASSED", "mended": "PASSED", "zeros": "INCORRECT"},
         **{"refusing": "UNSUPPORTED", "lacking": "UNAVAILABLE", "declared": "XFAIL"},
     }
-
-
-def test_a_failure_is_reported_in_two_lines(whole_run):
-    report = re.search(r"_ softmax-float32-16x256::own_zeros _+\n(.*)\n(.*)\n_", whole_run[1].stdout)
-    assert report
-    assert report[1].startswith("INCORRECT: every element is 0")
-    assert report[2].startswith(
-        "repeat it with: pytest --softbench --softbench-profile=both --softbench-impls=kernels -k 'softmax-float32-16x256"
-    )
-    assert "Traceback" not in whole_run[1].stdout
-
-
-def test_a_declared_failure_that_passes_is_reported(whole_run):
-    assert "declared to fail, but PASSED: own_mended softmax-float32-16x256" in whole_run[1].stdout
-    assert "declared to fail, but PASSED: own_mended softmax-float32-4x256" not in whole_run[1].stdout
+    report = re.search(r"_ softmax-float32-16x256::own_zeros _+\nINCORRECT: every element is 0.*\n(.*)\n_", text)
+    repeat = "repeat it with: pytest --softbench --softbench-profile=both --softbench-impls=kernels -k 'softmax-float32-16x256"
+    assert report[1].startswith(repeat)
+    assert "Traceback" not in text
+    mended = "declared to fail, but PASSED: own_mended softmax-float32-"
+    assert f"{mended}16x256" in text
+    assert f"{mended}4x256" not in text
 
 
 def test_a_board_follows_each_case_and_tables_the_run(whole_run):
@@ -179,3 +166,75 @@ def test_the_page_is_written_twice(whole_run):
     assert "own_right" in page.read_text()
     assert f"records: {path}" in done.stdout
     assert f"page:    {page} (also latest.html)" in done.stdout
+
+
+CONFTEST = "raise RuntimeError('a conftest.py that nobody has named')\n"
+
+
+@over(
+    "words, line",
+    [
+        ("own_rigth", "none of * cells has 'own_rigth'; did you mean 'own_right'? *"),
+        ("own_right and zzzz", "none of * cells has 'zzzz'; implementations here: *torch_eager*"),
+        ("own_right and own_zeros", "none of * cells is selected; *--collect-only -q lists them"),
+    ],
+)
+def test_a_k_that_selects_nothing_says_what_there_is(here, words, line):
+    result = here("-k", words)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED == 5
+    assert "| 5 | No cell was selected; one line says what there is. |" in OPTIONS
+    result.stdout.fnmatch_lines([f"softbench: *{line}"])
+
+
+def test_the_only_profile_of_a_file_is_the_default(collected, pytester):
+    (pytester.path / "shapes.yaml").write_text(SHAPES.partition("  both:")[0].replace("cpu:", "mine:"))
+    assert collected("-k", "own_right") == ["shapes.yaml::softmax-float32-16x256::own_right"]
+
+
+def test_without_a_default_the_profiles_are_listed(refusal, pytester):
+    (pytester.path / "shapes.yaml").write_text(SHAPES.replace("  cpu:", "  one:"))
+    assert refusal().endswith("no profile 'cpu', which is the default here; name one with --softbench-profile: one, both")
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in a folder of the project", "elsewhere"])
+def test_a_shapes_file_runs_no_conftest(collected, pytester, tmp_path_factory, inside):
+    folder = pytester.mkdir("sub") if inside else tmp_path_factory.mktemp("elsewhere")
+    deep = folder / "deep"
+    deep.mkdir()
+    for place in (folder, deep):
+        (place / "conftest.py").write_text(CONFTEST)
+    (deep / "x.yaml").write_text(SHAPES)
+    found = collected("-k", "own_right", f"--softbench-shapes={deep / 'x.yaml'}")
+    assert found == [f"{'sub/deep/' if inside else ''}x.yaml::softmax-float32-16x256::own_right"]
+
+
+def test_a_named_folder_is_collected_with_its_conftest(collected, pytester):
+    folder = pytester.mkdir("sub")
+    (folder / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef own(): return 1\n")
+    (folder / "test_own.py").write_text("def test_own(own): pass\n")
+    (folder / "x.yaml").write_text(SHAPES)
+    found = collected("--softbench-shapes=sub/x.yaml", "-k", "test_own or own_right", ".")
+    assert set(found) == {"sub/test_own.py::test_own", "sub/x.yaml::softmax-float32-16x256::own_right"}
+
+
+def test_options_without_softbench_are_refused(pytester):
+    result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench-profile=cpu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str() == "ERROR: softbench: --softbench-profile does nothing without --softbench; add it\n"
+
+
+def test_options_in_addopts_do_not_disturb_plain_pytest(pytester):
+    pytester.makeini("[pytest]\naddopts = --softbench-profile=cpu\n")
+    pytester.makepyfile("def test_mine(): pass")
+    assert pytester.runpytest_inprocess("-p", "softbench.plugin").ret == pytest.ExitCode.OK
+
+
+def test_another_system_is_refused_in_a_line(refusal, monkeypatch):
+    monkeypatch.setattr(plugin, "PLATFORM", "win32")
+    assert "softbench: measures on Linux only, and this is win32" in refusal()
+
+
+@over("workers", [["-n8"], ["-n", "8"], ["--numprocesses=8"]])
+def test_workers_without_xdist_are_told_what_to_install(refusal, monkeypatch, workers):
+    monkeypatch.setattr(packages, "is_missing", lambda name: name == "xdist")
+    assert refusal(*workers).endswith("xdist is missing: pip install 'softbench[xdist]'")
