@@ -1,4 +1,4 @@
-"""The order in which cases are measured, and how long where the run has a budget."""
+"""The order and the budgets of cases."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from softbench.session.selection import Selection
 
 
 @over(
-    ("waiting", "spent_s", "of_run", "workers", "share_s"),
+    "waiting, spent_s, of_run, workers, share_s",
     [
         (5, 0.0, 0.0, 1, math.inf),
         (5, 0.0, 1000.0, 1, 200.0),

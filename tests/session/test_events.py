@@ -1,4 +1,4 @@
-"""--softbench-events: lines of JSON as a run goes on, and what happens where they cannot be written."""
+"""--softbench-events: lines of JSON, also where they cannot be written."""
 
 import json
 import os

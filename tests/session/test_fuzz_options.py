@@ -1,4 +1,4 @@
-"""Whatever stands in shapes.yaml, in published figures or in an option: it is read, or it is one clear error."""
+"""Any shapes.yaml, published figures or option is read, or is one clear error."""
 
 from pathlib import Path
 

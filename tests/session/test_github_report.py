@@ -1,4 +1,4 @@
-"""pytest --softbench where GitHub runs it: annotations at the end of the log, and the summary of the step."""
+"""On GitHub: annotations at the end of the log, and the summary of the step."""
 
 import os
 import re
@@ -26,6 +26,7 @@ def own_evil(case):
     return launch
 """
 CASE = softmax_case(16, 256, "float32")
+SLOWER = "::error title=softbench%3A mine%3A slower::softmax-float32-16x256: +20.0"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_a_limit_that_is_exceeded_is_an_annotation(tmp_path):
     summary = tmp_path / "summary.md"
     judged = RegressionCheck(before, 0.02).judge(after)
     (line,) = reported(after, judged, GITHUB_STEP_SUMMARY=str(summary))
-    assert line.startswith("::error title=softbench%3A mine%3A slower::softmax-float32-16x256: +20.0")
+    assert line.startswith(SLOWER)
     assert "\n--softbench-fail-on=2% fails: 0 cells fell, 1 cell slower by at least 2 %\n" in summary.read_text()
     assert "## b against a" in summary.read_text()
     for limit in (0.5, None):
@@ -100,7 +101,7 @@ def test_a_version_that_is_slower_is_an_annotation():
     gone = ended(wide, "mine", Status.CRASHED, "died", known_failure="known")
     slower = timed(CASE, "mine", 6_000), timed(CASE, "mine@v1", 5_000)
     (line,) = reported(done := run("b", *slower), VersionsCheck(0.02).judge(done))
-    assert line.startswith("::error title=softbench%3A mine%3A slower::softmax-float32-16x256: +20.0")
+    assert line.startswith(SLOWER)
     assert line.endswith(" against mine@v1")
     assert reported(done, VersionsCheck(0.5).judge(done)) == []
     (line,) = reported(done := run("b", gone, timed(wide, "mine@v1", 5_000)), VersionsCheck(0.02).judge(done))
@@ -128,6 +129,8 @@ def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path):
 
 def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path):
     path = tmp_path / "summary.md"
+    assert reported(None, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path)) == []
+    assert not path.exists(), "there are no records"
     done = run("a", timed(CASE, "mine", 5_000))
     path.write_text("before\n")
     reported(done, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
@@ -135,9 +138,3 @@ def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path):
     os.truncate(path, texts.MOST_SUMMARY - 100)
     reported(done, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
     assert texts.MOST_SUMMARY - 100 < path.stat().st_size <= texts.MOST_SUMMARY
-
-
-def test_a_run_without_records_reports_nothing(tmp_path):
-    path = tmp_path / "summary.md"
-    assert reported(None, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path)) == []
-    assert not path.exists()

@@ -3,8 +3,8 @@
 import configparser
 import sys
 
-import pytest
 from support.children import python
+from support.grids import over
 from support.paths import ROOT
 
 from softbench.measure import device
@@ -13,8 +13,8 @@ from softbench.session import guard
 H100 = device.Gpu("NVIDIA H100 80GB HBM3", 90, 132, 52_428_800, 80_000_000_000, 2_619_000, 5120)
 
 
-@pytest.mark.parametrize(
-    ("cards", "arguments", "why"),
+@over(
+    "cards, arguments, why",
     [
         ((), (), "an H200 is expected, but no CUDA GPU is visible here; nothing was installed: `tox -e h200 -- "),
         ((H100,), (), "an H200 is expected, but this machine has 'NVIDIA H100 80GB HBM3'; nothing was installed: "),
@@ -31,7 +31,7 @@ def test_another_machine_is_refused_unless_any_will_do(monkeypatch, cards, argum
         assert guard.refusal("H100", arguments) == ""
 
 
-@pytest.mark.parametrize("any_gpu", [False, True])
+@over("any_gpu", [False, True])
 def test_the_command_is_run_or_is_not(any_gpu):
     command = ["-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu, "--then"]
     installing = [sys.executable, "-c", "print('installed')"]

@@ -1,4 +1,4 @@
-"""The end of pytest itself, or of processes of its run, at any moment: by SIGKILL and by Ctrl-C."""
+"""pytest, or processes of its run, ended at any moment by SIGKILL and Ctrl-C."""
 
 import contextlib
 import os

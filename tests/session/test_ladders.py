@@ -1,4 +1,4 @@
-"""Rungs of ladders: who takes part in a case where nobody, -k, a cell's id, an option or the profile asks for them."""
+"""Rungs of ladders take part where -k, a cell's id, an option or the profile asks for them."""
 
 import pytest
 from support.builders import softmax_case, variant
@@ -39,7 +39,7 @@ ALL = ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]
 
 
 @over(
-    ("keyword", "named"),
+    "keyword, named",
     [
         ("", False),
         ("float16", False),
@@ -106,7 +106,7 @@ def test_ladder_is_true_or_false(tmp_path):
 
 
 @over(
-    ("arguments", "own"),
+    "arguments, own",
     [
         ((), ["own_best"]),
         (("--softbench-ladders",), ALL),
@@ -136,7 +136,7 @@ def test_the_header_counts_cells_and_the_rungs_that_are_none(pytester, monkeypat
 
 
 @over(
-    ("keyword", "bundled"),
+    "keyword, bundled",
     [
         ("", set()),
         ("mine", set()),

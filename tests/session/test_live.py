@@ -1,4 +1,4 @@
-"""What is shown of a contest while it runs: the standings, the time left, when it is drawn, and that nothing of it stays."""
+"""The board of a running contest: what it shows, when it is drawn, and that nothing of it stays."""
 
 import io
 import re
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.grids import over
 from support.screens import all_lines, emulated
 
 from softbench.measure.contest import workers
@@ -76,11 +77,15 @@ def scene(stage="rounds", step="", **more):
     return Progress(stage, CASE, step, lambda: FIELD, **more)
 
 
-@pytest.mark.parametrize("columns", [50, 80, 120])
+def drawing(*size):
+    file = Terminal(*size)
+    return file, LiveBoard(file, has_colors=True)
+
+
+@over("columns", [50, 80, 120])
 def test_no_line_is_longer_than_the_terminal(columns):
-    file = Terminal(columns)
+    file, board = drawing(columns)
     long = [Player("a_" * 150 + "z", "entrant", "undecided", 1e5, 50.0), Player("宽" * 100, "entrant", "open", 1e5, 50.0)]
-    board = LiveBoard(file, has_colors=True)
     board.draw([word + " and more" * 20 for word in WORDS], [*FIELD, *long, Player("\x1b[2Jhi", "entrant", "open")], (columns, 24))
     shown = file.shown
     assert len(shown) == 2 + 1 + len(FIELD) + 3  # none is wrapped
@@ -91,8 +96,7 @@ def test_no_line_is_longer_than_the_terminal(columns):
 
 
 def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing():
-    file = Terminal(80, 8)
-    board = LiveBoard(file, has_colors=True)
+    file, board = drawing(80, 8)
     for _ in range(3):
         board.draw(WORDS, FIELD + [Player(f"other_{n}", "entrant", "waiting") for n in range(40)], (80, 8))
     assert not file.screen.history.top  # nothing was scrolled away that could not be taken back
@@ -107,8 +111,7 @@ def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing():
 
 def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it():
     """A terminal that gets half of a frame shows it: that is what flickers."""
-    file = Terminal()
-    board = LiveBoard(file, has_colors=True)
+    file, board = drawing()
     board.draw(WORDS, FIELD, (80, 24))
     begun = len(file.writes)
     for number in range(5):
@@ -120,8 +123,8 @@ def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it():
 
 
 def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure():
-    file = Terminal()
-    LiveBoard(file, has_colors=True).draw(WORDS, [*FIELD, Player("hidden", "entrant", "open", 9_000, 355.6)], (80, 24))
+    file, board = drawing()
+    board.draw(WORDS, [*FIELD, Player("hidden", "entrant", "open", 9_000, 355.6)], (80, 24))
     looks = {}
     for y, line in enumerate(file.screen.display):
         row = file.screen.buffer[y]
@@ -168,8 +171,7 @@ def test_the_dots_of_other_tests_stay(monkeypatch):
 
 
 def test_four_frames_a_second_and_fewer_where_the_next_turn_counts(monkeypatch):
-    file = Terminal()
-    shown, clock = live(Reporter(file), monkeypatch)
+    shown, clock = live(Reporter(Terminal()), monkeypatch)
     asked = []
 
     def at(now, stage="rounds", **more):
@@ -221,8 +223,7 @@ def test_a_line_stands_in_for_the_board(lacking, monkeypatch):
 
 
 def test_a_terminal_that_goes_away_ends_no_run(monkeypatch):
-    file = Terminal()
-    shown, clock = live(Reporter(file), monkeypatch)
+    shown, clock = live(Reporter(file := Terminal()), monkeypatch)
     shown.show(scene())
     monkeypatch.setattr(file, "write", lambda text: (_ for _ in ()).throw(OSError(5, "Input/output error")))
     clock.now += 1

@@ -1,10 +1,11 @@
-"""What a running contest says of itself: a heat as it stands, pauses before turns that count, the time that is left."""
+"""What a running contest says of itself."""
 
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.grids import over
 from support.simulated import PLAN, World
 
 from softbench.measure.contest.progress import CaseView
@@ -111,6 +112,6 @@ def test_the_time_left_is_that_of_cases_of_the_same_kind():
     assert pace.elapsed_s == 33.0
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(7.9, "0:07"), (760, "12:40"), (3723, "1:02:03")])
+@over("seconds, text", [(7.9, "0:07"), (760, "12:40"), (3723, "1:02:03")])
 def test_times_are_written_as_on_a_clock(seconds, text):
     assert clock_text(seconds) == text

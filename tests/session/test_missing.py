@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from support.grids import over
 from support.projects import PYTHONPATH, bench, cells_by_name, project
 
 from softbench import cli, packages
@@ -31,7 +32,7 @@ def stub(folder, module):
     return os.pathsep.join([str(folder / "stubs"), PYTHONPATH])
 
 
-def test_without_plotly_a_run_keeps_its_ranking_and_says_how_to_get_the_page(tmp_path):
+def test_without_plotly_a_run_says_how_to_get_the_page(tmp_path):
     project(tmp_path, lacking=KERNELS)
     done = bench(tmp_path, "-k", "own_right or lacks_", "-rs", PYTHONPATH=stub(tmp_path, "plotly"), code=1)
     assert "rank  implementation" in done.stdout
@@ -56,7 +57,7 @@ def test_without_torch_one_line_says_so(collected, refusal, monkeypatch):
     assert "softbench: torch is missing: pip install torch" in refusal("-k", "own_right")
 
 
-@pytest.mark.parametrize("phase", ["start", "import", "factory", "launch"])
+@over("phase", ["start", "import", "factory", "launch"])
 def test_a_package_that_triton_needs_is_named_with_its_extra(phase, monkeypatch):
     monkeypatch.setattr(packages, "is_missing", lambda name: name == "numpy")
     error = ModuleNotFoundError("No module named 'numpy'", name="numpy.linalg")

@@ -1,4 +1,4 @@
-"""Which worker sits at which GPU, what it is told, and what becomes of the files that workers write."""
+"""The GPUs, orders and files of workers."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ def seats_on(monkeypatch, count, cards=CARDS, given=None):
 
 
 @over(
-    ("given", "cards", "names", "ids"),
+    "given, cards, names, ids",
     [
         (None, CARDS, ["0", "1"], ["GPU-0", "GPU-1"]),
         ("3,1,0", CARDS[:3], ["3", "1"], ["GPU-0", "GPU-1"]),  # as the driver numbers what it sees
@@ -45,10 +45,7 @@ def test_without_a_gpu_all_sit_at_the_cpu(monkeypatch):
     assert seats_on(monkeypatch, 3, ()) == (Seat("", "", tuple(sorted(os.sched_getaffinity(0)))),) * 3
 
 
-@over(
-    ("cards", "given", "seen"),
-    [(CARDS, None, "4 GPUs are"), (CARDS[:1], "2", "1 GPU is"), (CARDS[:1], "MIG-a,MIG-b", "2 GPUs are")],
-)
+@over("cards, given, seen", [(CARDS, None, "4 GPUs are"), (CARDS[:1], "2", "1 GPU is"), (CARDS[:1], "MIG-a,MIG-b", "2 GPUs are")])
 def test_more_workers_than_gpus_are_refused(monkeypatch, cards, given, seen):
     with pytest.raises(SettingsError, match=f"^-n 5: every worker needs a GPU of its own, and {seen} visible here$"):
         seats_on(monkeypatch, 5, cards, given)
@@ -62,7 +59,7 @@ def test_gpus_of_two_kinds_make_no_run(monkeypatch):
 
 
 @over(
-    ("near", "shares"),
+    "near, shares",
     [
         ([range(8), range(8)], [(0, 2, 4, 6), (1, 3, 5, 7)]),
         # Two sides of a machine; the threads 0 and 8 of a core stay together.
@@ -75,7 +72,7 @@ def test_cores_are_divided_among_those_near_them(near, shares):
     assert share(near) == shares
 
 
-@over(("text", "cores"), [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})])
+@over("text, cores", [("0-1,8-9\n", {0, 1, 8}), ("9\n", {0, 1, 2, 8}), ("\n", {0, 1, 2, 8}), (None, {0, 1, 2, 8})])
 def test_the_cores_near_a_gpu_are_those_that_the_system_names(monkeypatch, text, cores):
     def read(path):
         assert str(path) == "/sys/bus/pci/devices/0000:0a:00.0/local_cpulist"
@@ -112,7 +109,7 @@ def test_a_run_is_put_in_the_order_of_its_cases(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@over(("cards", "count"), [(CARDS[:3], 3), ((), 1)])
+@over("cards, count", [(CARDS[:3], 3), ((), 1)])
 def test_auto_is_a_worker_a_gpu(monkeypatch, cards, count):
     from softbench import plugin
 

@@ -1,4 +1,4 @@
-"""Operators of a project's own, from their files to ranks: found, proven, judged by, and in the passport."""
+"""Operators of a project's own, from their files to ranks."""
 
 import re
 import shutil
@@ -22,6 +22,11 @@ def statuses(folder):
     }
 
 
+@pytest.fixture
+def folder(tmp_path):
+    return own_operators.project(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def gelu_run(tmp_path_factory):
     folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
@@ -29,7 +34,7 @@ def gelu_run(tmp_path_factory):
     return folder, done.stdout
 
 
-def test_the_right_kernel_is_ranked_and_each_wrong_one_is_incorrect_with_its_reason(gelu_run):
+def test_the_right_kernel_is_ranked_and_wrong_ones_are_incorrect(gelu_run):
     folder, said = gelu_run
     found = statuses(folder)
     for dtype in ("float32", "bfloat16"):
@@ -59,12 +64,12 @@ def test_records_are_read_without_the_operator(gelu_run, tmp_path, monkeypatch, 
     assert "gelu" in says(*command)
 
 
-def test_a_changed_operator_is_another_question(gelu_run, tmp_path, monkeypatch, says):
-    monkeypatch.chdir(own_operators.project(tmp_path))
+def test_a_changed_operator_is_another_question(gelu_run, folder, monkeypatch, says):
+    monkeypatch.chdir(folder)
     shutil.copytree(gelu_run[0] / "reports", "reports")
     (path,) = Path("reports").glob("*.jsonl")
     Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
-    resumed = bench(tmp_path, "--softbench-profile=gelu", "--softbench-resume=latest", code=4)
+    resumed = bench(folder, "--softbench-profile=gelu", "--softbench-resume=latest", code=4)
     assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
     text = re.sub(r'"operator_hash":"\w{16}"', '"operator_hash":"0000000000000000"', path.read_text())
     Path("reports/other.jsonl").write_text(text.replace(path.name.removesuffix(".jsonl"), "other"))
@@ -73,10 +78,9 @@ def test_a_changed_operator_is_another_question(gelu_run, tmp_path, monkeypatch,
         assert "gelu-float32-16x256: the file of the operator gelu is another in one run than in the other" in said
 
 
-def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
-    own_operators.project(tmp_path)
-    bench(tmp_path, "--softbench-profile=own,hard", "-k", "torch_eager or gelu_erf and float16", code=0)
-    _, *cells = record_lines(tmp_path)
+def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(folder):
+    bench(folder, "--softbench-profile=own,hard", "-k", "torch_eager or gelu_erf and float16", code=0)
+    _, *cells = record_lines(folder)
     assert {cell["status"] for cell in cells if cell["role"] != "roof"} == {"PASSED"}
     roofs = {(cell["variant"]["implementation"], cell["status"]) for cell in cells if cell["role"] == "roof"}
     assert roofs == {("host_copy", "PASSED"), ("host_read2_write2", "PASSED")}
@@ -85,7 +89,7 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(tmp_path):
 
 
 @over(
-    ("old", "new", "words"),
+    "old, new, words",
     [
         ("functional.gelu(x)", "functional.silu(x)", "torch_eager disagrees with the reference in gelu-float32-6x96"),
         ("0.5 * x * (1", "0 * x + (1", "torch_eager disagrees with the reference"),
@@ -108,47 +112,43 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, 
     assert len(record_lines(tmp_path)) == 1
 
 
-def test_operators_are_named_by_folder_and_never_among_kernels(tmp_path):
-    own_operators.project(tmp_path)
-    (tmp_path / "operators").rename(tmp_path / "law")
+def test_operators_are_named_by_folder_and_never_among_kernels(folder):
+    (folder / "operators").rename(folder / "law")
     collect = ("--softbench-profile=gelu", "--collect-only", "-q")
-    lost = bench(tmp_path, *collect)
+    lost = bench(folder, *collect)
     assert "'gelu' is not an operator" in lost.stderr
-    assert "gelu-float32-16x256::gelu_erf" in bench(tmp_path, *collect, "--softbench-operators=law").stdout
-    (tmp_path / "law").rename(tmp_path / "kernels" / "law")
-    among = bench(tmp_path, *collect, "--softbench-operators=kernels/law")
+    assert "gelu-float32-16x256::gelu_erf" in bench(folder, *collect, "--softbench-operators=law").stdout
+    (folder / "law").rename(folder / "kernels" / "law")
+    among = bench(folder, *collect, "--softbench-operators=kernels/law")
     assert "kernels/law/geglu.py:16: geglu: operator 'geglu' lies in kernels, whose kernels it judges; move it" in among.stderr
 
 
-def test_a_folder_of_implementations_may_be_called_operators(tmp_path):
-    own_operators.project(tmp_path)
-    (tmp_path / "shapes.yaml").write_text(SHAPES)
-    shutil.rmtree(tmp_path / "operators")
-    (tmp_path / "kernels" / "mine.py").write_text(KERNELS.replace('"gelu"', '"softmax"'))
-    (tmp_path / "kernels").rename(tmp_path / "operators")
-    (tmp_path / "kernels").mkdir()
-    done = bench(tmp_path, "--softbench-impls=operators", "--collect-only", "-q", "-k", "gelu_erf")
+def test_a_folder_of_implementations_may_be_called_operators(folder):
+    (folder / "shapes.yaml").write_text(SHAPES)
+    shutil.rmtree(folder / "operators")
+    (folder / "kernels" / "mine.py").write_text(KERNELS.replace('"gelu"', '"softmax"'))
+    (folder / "kernels").rename(folder / "operators")
+    (folder / "kernels").mkdir()
+    done = bench(folder, "--softbench-impls=operators", "--collect-only", "-q", "-k", "gelu_erf")
     assert "softmax-float32-16x256::gelu_erf" in done.stdout
 
 
-def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(tmp_path):
-    own_operators.project(tmp_path)
-    (tmp_path / "operators" / "capped.py").write_text(own_operators.CAPPED)
-    (tmp_path / "kernels" / "mine.py").write_text(own_operators.UNCAPPED)
+def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(folder):
+    (folder / "operators" / "capped.py").write_text(own_operators.CAPPED)
+    (folder / "kernels" / "mine.py").write_text(own_operators.UNCAPPED)
     group = "{operator: capped, dtype: float32, shapes: [[4, 60]], params: {cap: 2}}"
-    (tmp_path / "shapes.yaml").write_text(f"profiles: {{p: {{description: p, groups: [{group}]}}}}")
-    done = bench(tmp_path, "--softbench-budget=1")
-    _, *cells = record_lines(tmp_path)
+    (folder / "shapes.yaml").write_text(f"profiles: {{p: {{description: p, groups: [{group}]}}}}")
+    done = bench(folder, "--softbench-budget=1")
+    _, *cells = record_lines(folder)
     assert [cell["ideal_flops"] for cell in cells] == [38] * 9
     assert [cell["status"] for cell in cells].count("PASSED") == 8
     assert "† uncapped fails 1 hard case: capped-float32-4x60-cap-2-late_spike" in done.stdout
 
 
-def test_debugging_a_cell_of_an_own_operator(tmp_path):
-    own_operators.project(tmp_path)
+def test_debugging_a_cell_of_an_own_operator(folder):
     debug = ("--softbench-profile=gelu", "--softbench-debug")
-    bench(tmp_path, *debug, "-k", "float32 and gelu_erf", code=0)
-    assert "INCORRECT" in bench(tmp_path, *debug, "-k", "float32 and gelu_tail").stdout
+    bench(folder, *debug, "-k", "float32 and gelu_erf", code=0)
+    assert "INCORRECT" in bench(folder, *debug, "-k", "float32 and gelu_tail").stdout
 
 
 def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path):

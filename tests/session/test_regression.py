@@ -1,4 +1,4 @@
-"""pytest --softbench --softbench-baseline: the comparison at the end of a run, and what it does to the exit code."""
+"""--softbench-baseline: the comparison at the end of a run, and the exit code."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.bisected import git
-from support.builders import ended, passport, roof_of, softmax_case, timed
+from support.builders import ended, roof_of, run, softmax_case, stored, timed, written
 from support.options import read
 from support.projects import KERNELS, bench, cells_by_name, project, record_lines
 
@@ -32,9 +32,8 @@ def measured(tmp_path_factory):
 
 def earlier(folder, name, change, **passports):
     (path,) = (folder / "reports").glob("2*.jsonl")
-    run = store.read(path)
-    writer = store.Writer.create(folder / "reports", replace(run.passport, run_id=name, **passports))
-    writer.append([change(record) for record in run.records])
+    last = store.read(path)
+    stored(folder / "reports", Run(replace(last.passport, run_id=name, **passports), tuple(map(change, last.records))))
 
 
 def scaled(record, of, launches=1, times=1):
@@ -80,7 +79,7 @@ def test_within_the_limit_nothing_fails(measured, tmp_path):
     assert "--softbench-fail-on=0% holds: no cell fell" in text
 
 
-def test_a_baseline_without_a_common_cell_is_refused_before_anything_is_measured(measured, tmp_path):
+def test_a_baseline_without_a_common_cell_is_refused(measured, tmp_path):
     small = softmax_case(4, 256, "float32")
     code, text = again(measured, tmp_path, lambda record: replace(record, case=small), "--softbench-fail-on=5%")
     assert code == pytest.ExitCode.USAGE_ERROR, text
@@ -98,21 +97,22 @@ def test_another_machine_is_refused_before_anything_is_measured(measured, tmp_pa
 
 def test_the_newest_run_is_the_one_before_this(tmp_path):
     for name in ("older", "newer"):
-        store.Writer.create(tmp_path, passport(run_id=name)).append([timed(CASE, "mine", 5_000)])
+        written(tmp_path, timed(CASE, "mine", 5_000), run_id=name)
     found = RegressionCheck.of(read(tmp_path, reports=".", baseline="newer", fail_on="2%"))
     assert (found.run.passport.run_id, found.limit) == ("newer", 0.02)
     assert RegressionCheck.of(read(tmp_path)) is None
 
 
 def test_the_run_that_is_gone_on_with_is_no_baseline(tmp_path):
-    store.Writer.create(tmp_path, passport(run_id="one")).append([timed(CASE, "mine", 5_000)])
+    written(tmp_path, timed(CASE, "mine", 5_000), run_id="one")
     with pytest.raises(SettingsError, match=r"one\.jsonl is the run to be resumed; name an earlier one"):
         RegressionCheck.of(read(tmp_path, reports=".", baseline="one", resume="latest"))
 
 
 def test_a_cell_that_fell_exceeds_any_limit():
-    before = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000), roof_of(CASE, 4_000)))
-    after = Run(passport(run_id="b"), (ended(CASE, "mine", Status.CRASHED), roof_of(CASE, 4_000)))
+    before, after = (
+        run((cell, roof_of(CASE, 4_000))) for cell in (timed(CASE, "mine", 5_000), ended(CASE, "mine", Status.CRASHED))
+    )
     assert RegressionCheck(before, 10.0).judge(after).failed
     assert not RegressionCheck(after, 10.0).judge(before).failed
     assert not RegressionCheck(before, None).judge(after).failed

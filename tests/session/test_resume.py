@@ -10,6 +10,7 @@ from softbench.records import store
 from softbench.session.settings import CPU_BUDGET_S
 
 pytest_plugins = ["pytester"]
+RUN = ("--softbench-profile=both", "-k", "own_")
 AS_A_WHOLE = r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed"
 
 
@@ -17,7 +18,7 @@ def test_resuming_a_finished_run_measures_nothing(copied):
     folder, path = copied
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["cases"] == 4
-    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=latest", code=1)
+    done = bench(folder, *RUN, "--softbench-resume=latest", code=1)
     assert re.search(AS_A_WHOLE, done.stdout)
     assert path.read_bytes() == before
     assert path.with_suffix(".html").exists()
@@ -28,7 +29,7 @@ def test_resuming_runs_the_missing_case_only(copied):
     *lines, torn, _ = path.read_bytes().splitlines(keepends=True)
     kept = b"".join(lines)
     path.write_bytes(kept + torn[:50])
-    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume", path.stem, code=1)
+    done = bench(folder, *RUN, "--softbench-resume", path.stem, code=1)
     assert re.search(AS_A_WHOLE, done.stdout)
     now = path.read_bytes()
     assert now.startswith(kept)

@@ -1,4 +1,4 @@
-"""pytest's options as one object: defaults, where files are looked for, and one clear error for each wrong value."""
+"""pytest's options as one object, and one clear error for each wrong value."""
 
 from pathlib import Path
 
@@ -68,13 +68,13 @@ def test_files_of_ones_own(tmp_path):
     assert read(tmp_path, reports="/elsewhere").reports == Path("/elsewhere")
 
 
-@over(("text", "names"), [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))])
+@over("text, names", [("cpu", ("cpu",)), (" quick , hard ", ("quick", "hard")), ("a,,b,", ("a", "b")), ("a,b,a", ("a", "b"))])
 def test_profiles(tmp_path, text, names):
     assert read(tmp_path, profile=text).profiles == names
 
 
 @over(
-    ("option", "text"),
+    "option, text",
     [
         *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ", "5,", ",")),
         ("timeout", "0"),
@@ -100,7 +100,7 @@ def test_a_limit_is_a_share(tmp_path):
     assert read(tmp_path, baseline="latest").fail_on is None
 
 
-@over(("text", "of_case", "of_run"), [("0.5", 0.5, 0.0), ("2,1e2", 2.0, 100.0), (",60", settings.CPU_BUDGET_S, 60.0)])
+@over("text, of_case, of_run", [("0.5", 0.5, 0.0), ("2,1e2", 2.0, 100.0), (",60", settings.CPU_BUDGET_S, 60.0)])
 def test_a_budget_of_a_case_and_of_the_run(tmp_path, text, of_case, of_run):
     found = read(tmp_path, budget=text, timeout="30", seed="-7")
     assert (found.budget_s, found.run_budget_s, found.timeout_s, found.seed) == (of_case, of_run, 30.0, -7)

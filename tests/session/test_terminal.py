@@ -1,4 +1,4 @@
-"""Whole runs on an emulated terminal: the board while a contest runs, and what is left on the screen behind it."""
+"""Whole runs on an emulated terminal."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""--softbench-watch: which cells run after a save, and three saves as the author of a kernel sees them."""
+"""--softbench-watch: which cells run after a save."""
 
 import re
 import signal
@@ -29,7 +29,7 @@ def paths(names):
 
 
 @over(
-    ("saved", "again"),
+    "saved, again",
     [
         ("mine/a.py", "mine/a.py"),
         ("mine/a.py other/c.py", "mine/a.py other/c.py"),
