@@ -1,13 +1,12 @@
 """How far right outputs are from the exact values, measured while they are checked."""
 
 import pytest
+import torch
 
 from softbench.cases.operators import Expected, get
 from softbench.measure.check import accuracy, check
 from softbench.measure.check.accuracy import Errors
 from softbench.model import Case
-
-torch = pytest.importorskip("torch")
 
 
 def case(dtype="float32", shape=(64, 512), **words):

@@ -5,14 +5,13 @@ import math
 import re
 
 import pytest
+import torch
 from support.checked import question, reason, right
 from support.grids import over
 
 from softbench.cases.operators import get
 from softbench.measure import check as module
 from softbench.measure.check import check, compare, judging, watching
-
-torch = pytest.importorskip("torch")
 
 
 class Own(torch.Tensor):

@@ -4,16 +4,13 @@ import re
 import threading
 import time
 
-import pytest
+import torch
 from support.checked import question, reason
 from support.grids import over
 
 from softbench.cases.operators import get
 from softbench.measure.check import check, watching
 from softbench.measure.guards.calls import shared
-
-torch = pytest.importorskip("torch")
-
 
 CASE = question("softmax")
 

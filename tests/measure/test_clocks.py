@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from support.grids import over
 from support.paths import ROOT
 
@@ -101,7 +100,6 @@ def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
 
 
 def test_who_computes_an_input_once_is_found_by_its_repetition():
-    pytest.importorskip("torch")
     softmax, case = operators.get("softmax"), Case("softmax", (8, 64), "float32", "float32")
     buffers = Placement(softmax, case, "cpu", Plan(4, 2, ""), seed=1)
     computed = {}

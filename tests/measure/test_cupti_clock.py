@@ -5,6 +5,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
+import torch
 from support import builders as make
 from support.grids import over
 from support.simulated import Pool
@@ -20,7 +21,6 @@ from softbench.measure.plans import Plan
 from softbench.measure.worker import authoring as worker
 from softbench.model import SEALED, Case, Samples, Status
 
-torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 64), "float32", "float32")
 PLAN = Plan(20, 20, "cold")
 GAP_NS = 1_000

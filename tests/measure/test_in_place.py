@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import torch
 from support.grids import over
 from support.in_place import CASE, KERNELS, known
 from support.interpreted import interpreted
@@ -16,7 +17,6 @@ from softbench.measure.plans import Plan, plan_graph, plan_wall
 from softbench.measure.wall import WallClock
 from softbench.measure.worker import authoring, loading
 
-torch = pytest.importorskip("torch")
 PLAN = Plan(30, 31, "")
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from support.grids import over
 from support.interpreted import interpreted
 from support.paths import ROOT
@@ -15,7 +16,6 @@ from softbench.measure import roof
 from softbench.measure.worker.loading import load
 from softbench.model import Case
 
-torch = pytest.importorskip("torch")
 MIXES = {"copy": (1, 1), "read2_write1": (2, 1), "read2_write2": (2, 2)}
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 from support import in_place
 
 from softbench.cases import operators
@@ -15,7 +16,6 @@ from softbench.measure.sealed.handover import BadHandOver, Function, HandOver, N
 from softbench.measure.sealed.launch import SealedLaunch
 from softbench.model import Case
 
-torch = pytest.importorskip("torch")
 CASE = Case("softmax", (4, 8), "float32", "float32")
 AT = BASES[0] + PIECE
 KIB = 1 << 10

@@ -203,7 +203,9 @@ def test_sealed_variant_has_no_wrong_figure(tmp_path, monkeypatch, fault, reason
 
 
 def test_sealed_launches_have_the_memory_in_turn(monkeypatch, tmp_path):
-    torch, events = pytest.importorskip("torch"), []
+    import torch
+
+    events = []
     does = {name: lambda *_, name=name: events.append(name) for name in ("replay", "close", "free_all", "author")}
     fake = SimpleNamespace(**does, stream=lambda *_: fake, replays=2, calls=1, kernels=4, unseen=0)
     for owner, name, thing in (
@@ -223,7 +225,8 @@ def test_sealed_launches_have_the_memory_in_turn(monkeypatch, tmp_path):
 
 
 def test_all_calls_but_the_first_are_marked(monkeypatch):
-    torch = pytest.importorskip("torch")
+    import torch
+
     events = []
     profiler = SimpleNamespace(start=lambda: events.append("start"), stop=lambda: events.append("stop"))
     monkeypatch.setattr(torch.cuda, "profiler", profiler)

@@ -120,7 +120,8 @@ def test_nothing_of_a_placement_hides_the_turn_of_its_class():
 
 
 def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then():
-    torch = pytest.importorskip("torch")
+    import torch
+
     threads = []
 
     def work(x, y):
@@ -142,7 +143,8 @@ def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then
 
 
 def test_what_stays_as_it_was_has_not_changed_though_it_is_not_a_number():
-    torch = pytest.importorskip("torch")
+    import torch
+
     place = placed(lambda x: (torch.full_like(x, float("nan")).T, x.sum(-1)))
     place.turn()
     assert place.buffers.changed() == ""
