@@ -225,12 +225,7 @@ def say(**answer):
         try: os.write(fd, struct.pack("<I", len(body)) + body)
         except OSError: pass
 """
-FORGED = {
-    "says_ok": "say(ok=True)",
-    "says_passed": "say(ok=False, status='PASSED', reason='')",
-    "says_ns": "say(ok=True, ns=1)",
-    "says_checked": "say(ok=False, status='CHECKED', reason='x')",
-}
+FORGED = {"says_ok": "say(ok=True)", "says_checked": "say(ok=False, status='CHECKED', reason='x')"}
 
 
 def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path):

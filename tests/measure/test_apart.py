@@ -36,17 +36,6 @@ def test_a_rival_that_was_killed_or_stopped_is_measured_again_without_who_did_it
     assert any(note.startswith("measured again, apart") for note in found["honest"].notes)
 
 
-def test_who_kills_itself_dies_again_alone(tmp_path):
-    write(tmp_path, "own", "launch", "import signal\nos.kill(os.getpid(), signal.SIGKILL)")
-    with arena(tmp_path, SOFTBENCH_NAMESPACES="off") as field:
-        found = field.run(BAD)
-        assert len(field.pids("own")) == 2
-        assert len(set(field.pids("honest"))) == 1
-    assert passed(found)
-    assert found["own"].status is Status.CRASHED
-    assert found["own"].reason.startswith("the process died of SIGKILL")
-
-
 class World:
     def __init__(self, victims):
         self.victims = victims

@@ -4,7 +4,7 @@ from textwrap import indent
 
 import pytest
 from support.grids import over
-from support.offenders import BAD, C_ATEXIT, NEXT, PROCESSES_EACH, arena, passed, processes, write
+from support.offenders import BAD, C_ATEXIT, NEXT, arena, passed, write
 from support.projects import bench, project
 
 from softbench.records import store
@@ -79,11 +79,3 @@ def test_the_command_ends_as_if_nothing_waited(tmp_path):
     before = path.read_bytes()
     bench(folder, "-k", "own_", "--softbench-resume=latest", code=1, SOFTBENCH_WRITABLE=str(folder))
     assert path.read_bytes().startswith(before)
-
-
-def test_finder_of_processes_finds(tmp_path_factory):
-    """What the other tests rely on: while a contest is open its processes are seen."""
-    folder = tmp_path_factory.mktemp("seen")
-    with arena(folder) as field:
-        field.run(NEXT)
-        assert len(processes(field.mark)) == 1 + PROCESSES_EACH

@@ -15,8 +15,6 @@ from softbench.model import Status
 CXX = "ctypes.CDLL('libstdc++.so.6')"
 THROWS = f"thrown = {CXX}._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"
 
-WRITES = "for fd in range(3, 99):\n    try: os.write(fd, %s)\n    except OSError: pass"
-
 # what is done -> its code, and what the reason of the crash must say
 CRASHES = {
     "interrupts": ("signal.raise_signal(signal.SIGINT)", "died of SIGINT"),
@@ -26,8 +24,6 @@ CRASHES = {
         "for _ in range(512): os.write(1, b'x' * 65536)\nos.write(1, b'\\nthe end\\n'); os._exit(8)",
         "exit code 8; its last words: the end",
     ),
-    "unnamed_signal": ("os.kill(os.getpid(), 40)", "died of signal 40"),
-    "exits_0": ("os._exit(0)", "ended itself with exit code 0"),
     "exits_3": ("os._exit(3)", "ended itself with exit code 3"),
     "kills_parent": (
         "try: os.kill(os.getppid(), signal.SIGKILL)\nexcept PermissionError: pass\n"
@@ -37,15 +33,12 @@ CRASHES = {
     "kills_group": ("os.killpg(0, signal.SIGKILL)", "died of SIGKILL"),
     "closes_files": ("os.closerange(0, 4096)", "closed its connection to the harness"),
     "closes_and_stays": ("os.closerange(0, 4096); time.sleep(600)", "closed its connection to the harness"),
-    "writes_garbage": (WRITES % "b'garbage ' * 9", "wrote into the harness's own channel: a message of 1651663207 bytes"),
-    "nests_json": (WRITES % "struct.pack('<I', 50000) + b'[' * 50000", "wrote into the harness's own channel: not JSON"),
+    "writes_garbage": (
+        "for fd in range(3, 99):\n    try: os.write(fd, b'garbage ' * 9)\n    except OSError: pass",
+        "wrote into the harness's own channel: a message of 1651663207 bytes",
+    ),
     "throws": (THROWS, "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
     "terminates": (f"{CXX}._ZSt9terminatev()", "died of SIGABRT in .*; its last words: terminate called without"),
-    "calls_a_pure_virtual": (f"{CXX}.__cxa_pure_virtual()", "died of SIGABRT"),
-    "throws_in_a_thread": (
-        f"import threading\ndef run():\n    {THROWS}\nthread = threading.Thread(target=run); thread.start(); thread.join()",
-        "died of SIGABRT",
-    ),
     "exits_in_c": ("ctypes.CDLL(None).exit(7)", "exit code 7"),
     "aborts_at_c_exit": (f"{C_ATEXIT}\nctypes.CDLL(None).exit(0)", "died of SIGABRT"),
     "leaves_a_child": ("if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)", "ended itself with exit code 4"),
@@ -78,10 +71,6 @@ HANG_TIMEOUT_S = 4  # far above the tenths of a second that an honest preparatio
 
 ANSWERS = {
     "none": ("launch", "return None", "INCORRECT", "wrong type: NoneType where a tensor is expected"),
-    "wrong_shape": ("launch", "return torch.softmax(x, -1)[:, 1:].clone()", "INCORRECT", r"wrong shape: \(8, 63\)"),
-    "numpy": ("launch", "return torch.softmax(x, -1).numpy()", "INCORRECT", "wrong type: ndarray"),
-    "two": ("launch", "return torch.softmax(x, -1), x", "INCORRECT", "2 outputs were returned where 1 are expected"),
-    "zeros": ("launch", "return torch.zeros_like(x)", "INCORRECT", "every element is 0"),
     "no_launch": ("factory", "return 3", "RUNTIME_ERROR", "factory raised TypeError: the factory returned int, not a launch"),
     "unsupported": ("factory", "raise Unsupported('only\\nodd rows')", "UNSUPPORTED", "^only odd rows$"),
     "unsupported_late": ("launch", "raise Unsupported('not here')", "UNSUPPORTED", "^not here$"),
@@ -192,11 +181,10 @@ def test_failure_while_timed(outcome):
         assert passed(second, [name]), name
 
 
-def test_variant_dies_alone(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("siblings")
+def test_variant_dies_alone(tmp_path):
     code = "if way == 1: os._exit(1)\nif way == 2: raise RuntimeError('two')\nif way == 3 and calls > 30: os._exit(3)"
-    write(folder, "many", "launch", code, {"way": [0, 1, 2, 3]})
-    with arena(folder) as field:
+    write(tmp_path, "many", "launch", code, {"way": [0, 1, 2, 3]})
+    with arena(tmp_path) as field:
         first, second = field.run(BAD), field.run(NEXT)
     assert passed(first, ["honest"])
     assert first["many[way=0]"].status.value == "PASSED"  # with the samples of the trial, or of the contest if it won
@@ -216,11 +204,10 @@ def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_wor
     assert faults.classify(RuntimeError(text), "launch")[0] is Status.RUNTIME_ERROR
 
 
-def test_always_dying_is_given_up(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dying")
-    write(folder, "dying", "import", "os._exit(7)")
+def test_always_dying_is_given_up(tmp_path):
+    write(tmp_path, "dying", "import", "os._exit(7)")
     cases = [replace(NEXT, shape=(4, columns)) for columns in range(1, MAX_DEATHS + 3)]
-    with arena(folder) as field:
+    with arena(tmp_path) as field:
         records = [field.run(case) for case in cases]
         assert len(field.pids("dying")) == MAX_DEATHS
     for number, found in enumerate(records):
@@ -229,10 +216,9 @@ def test_always_dying_is_given_up(tmp_path_factory):
         assert ("not started again" in found["dying"].reason) == (number >= MAX_DEATHS)
 
 
-def test_memory_limit_is_set(tmp_path_factory):
+def test_memory_limit_is_set(tmp_path):
     """The limit itself, read in a worker: below what the machine has, so that `grows` ends by it."""
-    folder = tmp_path_factory.mktemp("limit")
-    write(folder, "limited", "factory", "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))")
-    with arena(folder) as field:
+    write(tmp_path, "limited", "factory", "import resource\nraise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))")
+    with arena(tmp_path) as field:
         limit = int(field.run(BAD)["limited"].reason)
     assert 0 < limit < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -264,12 +264,6 @@ def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered
     assert ask(slow, HELLO, 10).ok
 
 
-def test_death_is_seen_though_a_child_holds_the_connection(hire, tmp_path):
-    code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)"
-    answer = ask(hire(), _prepare(tmp_path, "leaves", code), 10)
-    assert (answer.status, answer.reason) == (Status.CRASHED, "the process ended itself with exit code 4")
-
-
 def test_children_of_a_worker_end_with_it(tmp_path):
     fork = "for _ in range(2):\n    if os.fork() == 0:\n        os.setsid()\n        os.fork()\n        time.sleep(600)"
     write(tmp_path, "forks", "factory", fork)
