@@ -4,19 +4,13 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import closing
 
 import pytest
 from support import builders as make
 from support import projects
-from support.pools import warmed
 
 from softbench.analysis import leaderboard
-from softbench.cases import registry
 from softbench.measure import busy, cores
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import notes
 from softbench.render.report.trust import checks
 from softbench.session import settings
@@ -129,15 +123,8 @@ def own(case):
 """
 
 
-def test_a_timed_worker_has_one_thread(tmp_path, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    (tmp_path / "own.py").write_text(KERNEL)
-    with warmed(), closing(WorkerPool("cpu")) as pool:
-        (record,) = Contest(Rules(), pool, None).run(make.softmax_case(4, 64), registry.find([tmp_path]))
-    assert "1 of torch, 1 of others" in record.reason
-
-
-def test_a_timed_worker_has_as_many_threads_as_are_asked_for(tmp_path):
-    done = projects.bench(projects.project(tmp_path, own=KERNEL), "-k", "own", "--softbench-threads=2", OMP_NUM_THREADS="")
-    assert "2 of torch, 2 of others" in done.stdout, done.stdout[-2000:]
-    assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == 2
+@pytest.mark.parametrize(("count", "options"), [(1, ()), (2, ("--softbench-threads=2",))])
+def test_a_timed_worker_has_one_thread_or_as_many_as_are_asked_for(tmp_path, count, options):
+    done = projects.bench(projects.project(tmp_path, own=KERNEL), "-k", "own", *options, OMP_NUM_THREADS="")
+    assert f"{count} of torch, {count} of others" in done.stdout, done.stdout[-2000:]
+    assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == count

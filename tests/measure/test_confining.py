@@ -99,20 +99,14 @@ Path({str(tmp_path)!r}, "told").write_text(str(own))
     assert (cache / "a.so").exists()
 
 
-LESSER = {
-    0: ("no: no Landlock; ABI 2 is needed", "no: no Landlock; ABI 6 is needed, or a PID namespace"),
-    1: ("no: Landlock ABI 1; ABI 2 is needed", "no: Landlock ABI 1; ABI 6 is needed, or a PID namespace"),
-    2: ("yes", "no: Landlock ABI 2; ABI 6 is needed, or a PID namespace"),
-    5: ("yes", "no: Landlock ABI 5; ABI 6 is needed, or a PID namespace"),
-}
-
-
 @needs_all
-@pytest.mark.parametrize("version", LESSER)
+@pytest.mark.parametrize("version", [0, 1, 2, 5])
 def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch, tmp_path, version):
     """Older versions are asked of this kernel, which forbids no more than what it is asked for."""
     monkeypatch.setattr(landlock, "version", lambda: version)
-    writes, signals = LESSER[version]
+    here = f"Landlock ABI {version}" if version else "no Landlock"
+    writes = "yes" if version >= 2 else f"no: {here}; ABI 2 is needed"
+    signals = f"no: {here}; ABI 6 is needed, or a PID namespace"
     assert confining.possible.__wrapped__() == {"writes": writes, "network": "yes", "signals": signals}
     (tmp_path / "file").write_text("kept")
     pid = os.fork()

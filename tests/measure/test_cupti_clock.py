@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import builders as make
+from support import offenders
 from support.grids import over
 from support.simulated import Pool
 
@@ -175,18 +176,10 @@ def test_without_a_profiler_it_says_so(fault):
     gpu.fault = fault
     with pytest.raises(Unseen, match=str(fault or "saw nothing on the GPU")):
         sampled(gpu, launch_of(gpu, 10_000))
-    assert gpu.open == 0
-
-
-def test_a_launch_that_raises_ends_the_profile():
-    gpu = Gpu()
-
-    def launch(x):
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        sampled(gpu, launch)
-    assert gpu.open == 0
+    raising = Gpu()
+    with pytest.raises(ZeroDivisionError):
+        sampled(raising, lambda x: 1 / 0)
+    assert gpu.open == raising.open == 0
 
 
 def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
@@ -236,10 +229,7 @@ def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked()
 
 
 def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypatch):
-    (tmp_path / "wrong.py").write_text(
-        "from softbench import implementation\n\n"
-        '@implementation(operator="softmax")\ndef wrong(case):\n    return lambda x: x * 0\n'
-    )
+    offenders.write(tmp_path, "wrong", "launch", "return x * 0")
     served = worker.AuthorHandler("cpu")
     request = {"op": "prepare", "case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}}
     request |= {"slot": 4, "source_hash": "", "role": "entrant", "seed": 1}
@@ -268,11 +258,8 @@ def test_kernels_that_spin_read_the_timer_in_a_loop():
     from softbench.measure.spin_kernels import _kernels
 
     assert _kernels.softbench_mark.__name__ == spin_kernels.MARK
-    for kernel, signature in (
-        (_kernels.softbench_spin, {"spun_ptr": "*i64", "ns": "i32"}),
-        (_kernels.softbench_mark, {"ns": "i32"}),
-    ):
-        source = ASTSource(kernel, signature=signature, constexprs={})
+    for kernel, outputs in ((_kernels.softbench_spin, {"spun_ptr": "*i64"}), (_kernels.softbench_mark, {})):
+        source = ASTSource(kernel, signature=outputs | {"ns": "i32"}, constexprs={})
         options = {"num_warps": 1, "enable_fp_fusion": True}
         built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
         assert built.metadata.name == kernel.__name__

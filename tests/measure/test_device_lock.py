@@ -49,6 +49,7 @@ def holder(folder, tmp_path):
         arguments = [name, str(count), str(seconds), str(int(shared)), str(tmp_path / "log")]
         command = [sys.executable, "-c", HOLDER, *arguments]
         running.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}))
+        until(lambda: log(tmp_path), 20)  # the first has begun
         return running[-1]
 
     yield start
@@ -62,10 +63,6 @@ def log(tmp_path):
     return path.read_text().splitlines() if path.exists() else []
 
 
-def until_begun(tmp_path):
-    until(lambda: log(tmp_path), 20)
-
-
 def never(holder, seconds):
     pytest.fail(f"waits for {holder}")
 
@@ -77,7 +74,6 @@ def hold(device="cpu", name="r", shared=False, waiting=never):
 def test_two_runs_alternate(holder, tmp_path):
     """Each would have its three turns in a row if who ends a case could begin its next one before the other."""
     first = holder("a", count=3, seconds=0.4)
-    until_begun(tmp_path)
     second = holder("b", count=3, seconds=0.4)
     assert (first.wait(20), second.wait(20)) == (0, 0)
     lines = log(tmp_path)
@@ -86,9 +82,8 @@ def test_two_runs_alternate(holder, tmp_path):
     assert "".join(begun).lstrip("a").startswith("bab")  # starting Python may take b more than one turn of a
 
 
-def test_a_killed_holder_frees_the_device_at_once(holder, tmp_path):
+def test_a_killed_holder_frees_the_device_at_once(holder):
     process = holder("doomed")
-    until_begun(tmp_path)
     waited = []
 
     def waiting(holder, seconds):
@@ -103,9 +98,8 @@ def test_a_killed_holder_frees_the_device_at_once(holder, tmp_path):
         assert note.startswith("waited ")
 
 
-def test_who_only_checks_shares(holder, tmp_path):
+def test_who_only_checks_shares(holder):
     holder("a", shared=True)
-    until_begun(tmp_path)
     with hold(shared=True) as note:
         assert note == ""
 
@@ -149,9 +143,8 @@ def test_all_users_may_lock_what_one_has_made(folder):
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o666}
 
 
-def test_a_file_that_may_only_be_read_is_locked_too(folder, holder, tmp_path, monkeypatch):
+def test_a_file_that_may_only_be_read_is_locked_too(holder, monkeypatch):
     holder("a", seconds=1)
-    until_begun(tmp_path)
     real, seen = os.open, []
 
     def refuse(path, flags, *mode):
@@ -203,7 +196,6 @@ def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path, mo
 
 def test_a_run_waits_says_so_and_notes_it(folder, holder, tmp_path):
     other = holder("before")
-    until_begun(tmp_path)
     with started(project(tmp_path / "mine"), "-k", "own_right") as process:
         line = next(line for line in process.stdout if "waits for its turn" in line)
         assert other.poll() is None, "said only when it was over"
