@@ -27,7 +27,7 @@ def off(own, share, every=1):
     return check(own, launch, "cpu", 3).accuracy
 
 
-def test_largest_percentile_and_bias_are_those_of_errors_that_are_known():
+def test_known_errors_give_largest_percentile_and_bias():
     own = case("float64")
     one_sided, two_sided, rare = off(own, 0.4), off(own, -0.4), off(own, 0.4, every=256)
     near = pytest.approx(0.4, abs=1e-2)
@@ -39,13 +39,13 @@ def test_largest_percentile_and_bias_are_those_of_errors_that_are_known():
 
 
 @pytest.mark.parametrize(("dtype", "most"), [("float16", 0.5), ("bfloat16", 0.5), ("float32", 0.3)])
-def test_a_right_kernel_that_rounds_once_is_within_half_of_its_bound(dtype, most):
+def test_one_rounding_is_within_half_of_the_bound(dtype, most):
     found = check(case(dtype), lambda x: torch.softmax(x, -1), "cpu", 3).accuracy
     assert 0.05 < found.p99 <= found.largest <= most
     assert abs(found.bias) < 0.02
 
 
-def test_what_has_no_bound_is_left_out_and_a_wrong_output_has_no_errors():
+def test_unbounded_elements_and_wrong_outputs_have_no_errors():
     masked = check(case(distribution="causal_inf", timed=False, shape=(64, 64)), lambda x: x.softmax(-1), "cpu", 3)
     assert 0 < masked.accuracy.elements < 64 * 64
     assert check(case(), torch.zeros_like, "cpu", 3).accuracy is None

@@ -120,7 +120,7 @@ def test_a_good_answer_is_taken_and_a_failure_too(operation):
     assert (failed.status, failed.reason, failed.fatal) == (Status.RUNTIME_ERROR, "on purpose", False)
 
 
-def test_every_operation_of_a_worker_has_a_type_and_a_name_for_when_it_is_late():
+def test_every_operation_of_a_worker_has_a_type():
     from softbench.measure.worker.authoring import AuthorHandler
     from softbench.measure.worker.handler import RequestHandler
     from softbench.measure.worker.refereeing import RefereeHandler
@@ -214,7 +214,7 @@ def say(**answer):
 FORGED = {"says_ok": "say(ok=True)", "says_checked": "say(ok=False, status='CHECKED', reason='x')"}
 
 
-def test_a_file_that_writes_answers_into_its_socket_costs_its_own_cell(tmp_path):
+def test_forged_answers_cost_their_own_cell(tmp_path):
     for name, code in FORGED.items():
         write(tmp_path, name, "launch", f"{SAYS}\n{code}")
     with arena(tmp_path) as field:

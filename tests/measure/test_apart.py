@@ -27,7 +27,7 @@ for pid in forkservers:
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
-def test_a_rival_that_was_killed_or_stopped_is_measured_again_without_who_did_it(tmp_path, how):
+def test_a_killed_or_stopped_rival_is_measured_again_alone(tmp_path, how):
     write(tmp_path, "killer", "launch", f"if calls == 2:\n{SIBLINGS % how}".replace("\n", "\n    "))
     with arena(tmp_path, 4, SOFTBENCH_NAMESPACES="off", SOFTBENCH_CONFINE="off") as field:
         found = field.run(BAD)
@@ -85,7 +85,7 @@ def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own():
     assert found["eager"].role == "entrant"
 
 
-def test_where_the_roof_is_ended_everybody_is_measured_apart_and_who_is_there_when_it_ends_again_is_blamed():
+def test_where_the_roof_ends_all_are_apart_and_who_ends_it_is_blamed():
     world = World(lambda there: {"copy", "mine"} & {"copy", *there} if "killer" in there else set())
     found = world.records()
     assert [there for there, _ in world.held[1:]] == [{"eager"}, {"mine"}, {"killer"}]

@@ -100,7 +100,7 @@ def test_a_gpu_s_turns_are_not_judged_so(monkeypatch):
     assert world.reason == ""
 
 
-def test_processor_time_is_that_of_a_worker_and_all_that_descend_from_it(tmp_path):
+def test_processor_time_includes_descendants(tmp_path):
     """A child in a session of its own burns it, while the worker rests."""
     burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
     write(tmp_path, "burns", "import", burn)

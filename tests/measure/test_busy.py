@@ -41,7 +41,7 @@ def machine(tmp_path, monkeypatch):
     return tmp_path, set_to
 
 
-def test_others_are_all_that_is_not_ours_of_our_cores_and_what_is_stolen(machine):
+def test_others_are_what_is_not_ours_and_what_is_stolen(machine):
     proc, set_to = machine
     meter = busy.Meter(proc)
     set_to(5 * TICKS, own=12 * TICKS, seconds=10.0)
@@ -93,7 +93,7 @@ def test_one_thread_unless_more_are_asked_for(monkeypatch, asked, variable, coun
     assert (cores.threads(asked), cores.pinning(asked)) == (count, pinned)
 
 
-def test_each_turn_is_on_one_core_and_the_end_on_all_even_after_an_error():
+def test_each_turn_is_on_one_core_and_the_end_on_all():
     before = os.sched_getaffinity(0)
     seen = [os.sched_getaffinity(0) for _ in cores.in_turn(len(before))]
     assert all(len(cpus) == 1 for cpus in seen)

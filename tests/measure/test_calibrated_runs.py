@@ -75,7 +75,7 @@ def calibrated(pool, rows):
     return [made.run(make.softmax_case(n), [make.variant("a")])[0].calibrations for n in rows]
 
 
-def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(monkeypatch, pool):
+def test_clocks_are_checked_once_and_stored_once_per_case(monkeypatch, pool):
     calls = []
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
     made = Contest(Rules(device_clock=True), pool, CARD, calibrations=None)
@@ -93,7 +93,7 @@ def test_a_run_checks_its_clocks_once_and_the_first_record_of_a_case_has_them(mo
     assert calls == [True]
 
 
-def test_clocks_that_were_disturbed_are_checked_again_before_the_next_case(monkeypatch, pool):
+def test_disturbed_clocks_are_checked_again(monkeypatch, pool):
     answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
     assert calibrated(pool, (1, 2, 3, 4)) == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]

@@ -71,7 +71,7 @@ def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path, pla
 
 
 @pytest.mark.skipif(HERE["writes"] != "yes", reason="writes cannot be confined here")
-def test_temporary_files_caches_and_a_folder_that_is_allowed_can_be_written(tmp_path):
+def test_temporary_files_caches_and_allowed_folders_can_be_written(tmp_path):
     code = f"""
 import getpass, subprocess, sys, tempfile
 from multiprocessing import Lock, Pipe

@@ -27,7 +27,7 @@ def dump(monkeypatch, tmp_path):
     return install
 
 
-def test_reads_every_kernel_in_order_and_names_them_where_one_is_unknown(dump):
+def test_all_kernels_are_read_and_named_if_one_is_unknown(dump):
     dump("Resource usage:\n Common:\n  GLOBAL:0\n" + usage("second", 1024) + usage("_Z5firstv", 0))
     second, first = KernelResources("second", 40, 8, 1024), KernelResources("_Z5firstv", 40, 8, 0)
     assert cubin.resources(b"x") == (second, first)
@@ -41,7 +41,7 @@ def test_bytes_that_are_no_cubin_say_what_the_tool_says():
         cubin.resources(b"nonsense")
 
 
-def test_the_tool_is_taken_from_cuda_home_last_or_the_error_says_so(monkeypatch, tmp_path):
+def test_the_tool_is_last_taken_from_cuda_home(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_HOME", raising=False)

@@ -151,13 +151,13 @@ def test_every_call_is_flushed_and_has_inputs_that_none_had():
     assert names.count("flush") == len(opened) == GROUPS * (CALLS + 1)
 
 
-def test_inputs_as_large_as_the_cache_come_round_as_the_plan_has_them():
+def test_large_inputs_come_round_as_planned():
     gpu, seen = Gpu(), []
     sampled(gpu, launch_of(gpu, 10_000, seen=seen), Plan(3, 2, "cold"))
     assert len({value for _, value in seen}) == 2 * GROUPS
 
 
-def test_a_launch_with_buffers_of_its_own_is_placed_anew_for_each_group():
+def test_own_buffers_are_placed_for_each_group():
     gpu, placed = Gpu(), []
 
     def place(first):
@@ -182,7 +182,7 @@ def test_without_a_profiler_it_says_so(fault):
     assert gpu.open == raising.open == 0
 
 
-def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
+def test_profiling_has_its_own_processes_and_failures_are_notes():
     names = ("fine", "unbuilt", "unseen", "dies", "unstarted")
     players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
     for player in players:
@@ -212,7 +212,7 @@ def test_a_case_is_profiled_in_processes_of_its_own_and_failures_are_notes():
     assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
 
 
-def test_a_sealed_entrant_is_profiled_in_a_referee_that_takes_what_was_checked():
+def test_a_sealed_entrant_is_profiled_in_a_referee():
     player = Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
     asked = []
 

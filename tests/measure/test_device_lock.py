@@ -184,7 +184,7 @@ def test_a_worker_that_holds_the_lock_is_known_to_its_pool(folder, tmp_path):
             assert told[0] is True
 
 
-def test_runs_that_begin_in_the_same_second_have_files_of_their_own(tmp_path, monkeypatch):
+def test_runs_of_one_second_have_their_own_files(tmp_path, monkeypatch):
     monkeypatch.setattr(passport, "issue", lambda *arguments: builders.passport(run_id="r1"))
     journals = [Journal(read(tmp_path), Selection()) for _ in range(3)]
     for journal in journals:

@@ -194,7 +194,7 @@ def test_variant_dies_alone(tmp_path):
     assert passed(second, [f"many[way={i}]" for i in range(4)])
 
 
-def test_work_that_a_captured_launch_leaves_behind_is_a_mistake_and_ends_the_worker():
+def test_unjoined_work_in_a_capture_ends_the_worker():
     """Torch's allocator would go on as if the capture had not ended."""
     text = "CUDA error: capturing stream has unjoined work\nSearch for `cudaErrorStreamCaptureUnjoined' in..."
     status, reason = faults.classify(RuntimeError(text), "capture")

@@ -177,7 +177,7 @@ def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path):
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_grandchild_that_kills_guard_and_forkserver_does_not_outlive_the_pool(tmp_path, mark):
+def test_a_grandchild_that_kills_its_guards_is_ended(tmp_path, mark):
     """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
     forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
     worker = Worker(forkserver, {})
@@ -247,7 +247,7 @@ def test_answer_in_time_is_not_late(hire, tmp_path, mark, monkeypatch, dies):
     assert "KeyError: 'quick'" in answers[quick].reason
 
 
-def test_what_follows_an_answer_is_asked_at_once_or_when_its_worker_has_answered(hire, tmp_path):
+def test_what_follows_is_asked_when_its_worker_is_free(hire, tmp_path):
     quick, idle, slow, dead = (hire() for _ in range(4))
     order = []
 

@@ -106,7 +106,7 @@ def test_what_was_captured_is_read_as_it_was_written(tmp_path):
     assert found.at(Stretch(8, 4)) == bytes((8, 9, 10, 11))
 
 
-def test_only_the_file_that_was_checked_is_taken_where_that_is_asked(tmp_path):
+def test_a_digest_admits_only_the_checked_file(tmp_path):
     digest = handover.read(written(tmp_path, package())).digest
     assert handover.read(tmp_path / "hand-over", digest).found == package()
     with pytest.raises(BadHandOver, match="not the one that was checked"):

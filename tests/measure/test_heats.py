@@ -65,7 +65,7 @@ def test_nobody_is_admitted_where_no_worker_lives(world):
 
 
 @pytest.mark.parametrize(("room", "at_once"), [(5, 1), (6, 2), (50, 4)])
-def test_no_more_are_placed_at_a_time_than_have_room_for_a_second_placement(world, monkeypatch, room, at_once):
+def test_only_those_with_room_for_two_placements_are_placed_at_once(world, monkeypatch, room, at_once):
     sizes, ask = [], world.ask
     monkeypatch.setattr(world, "ask", lambda asked: sizes.append([*asked.values()]) or ask(asked))
     held = PLAN.bytes_held(*operators.moved_bytes(make.softmax_case()))
@@ -81,7 +81,7 @@ def heats(entrant):
 
 def test_a_heat_without_its_roof_is_measured_again_in_halves(world):
     roof = world.enter("copy", 0.9e6, role="roof", fault=at("place", 2, FULL))
-    a, b, c = (world.enter(name) for name in "abc")
+    a, b, c = map(world.enter, "abc")
     contest(world, roof, a, b, c)
     assert [heats(e) for e in (roof, a, b, c)] == [[1, 2], [1], [1], [2]]
     assert all(e.is_open and len(e.samples[0].ns) >= 8 for e in (roof, a, b, c))
@@ -90,7 +90,7 @@ def test_a_heat_without_its_roof_is_measured_again_in_halves(world):
     assert a.notes[-1].endswith(" placements")
 
 
-def test_an_entrant_that_runs_out_of_memory_is_tried_with_the_roof_alone(world):
+def test_who_runs_out_of_memory_is_tried_with_the_roof_alone(world):
     roof, a = world.enter("copy", 0.9e6, role="roof"), world.enter("a")
     big = world.enter("b", fault=at("place", 1, FULL))
     contest(world, roof, a, big)

@@ -69,7 +69,7 @@ def test_a_timed_call_is_held_against_its_input_from_before_it(tmp_path, name, w
     assert words in answer.get("reason", "")
 
 
-def test_before_a_turn_every_input_is_what_was_drawn_but_for_one_element(double):
+def test_each_turn_has_its_drawn_inputs_but_for_one_element(double):
     given = []
     place = WallClock().place(double, CASE, lambda x: (given.append(x.clone()), x.add_(x))[1], PLAN, 1, None)
     (x,) = double.make_inputs(CASE, "cpu", 1)

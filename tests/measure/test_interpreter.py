@@ -36,7 +36,7 @@ for dtype in (torch.float16, torch.bfloat16):
 """
 
 
-def test_bfloat16_is_rounded_to_the_nearest_even_and_multiplied_as_numbers(tmp_path):
+def test_bfloat16_rounds_to_nearest_even_and_multiplies(tmp_path):
     """Halfway cases, overflow to inf, subnormals, NaN; an interpreter that cuts bits off fails nearly everywhere."""
     pytest.importorskip("triton")
     interpreted(tmp_path, SCRIPT)

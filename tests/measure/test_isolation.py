@@ -40,7 +40,7 @@ def test_who_kills_and_stops_what_it_sees_reaches_no_rival(tmp_path):
 
 
 @needs_namespaces
-def test_a_worker_sees_its_own_processes_only_and_numbers_are_distinct(tmp_path):
+def test_a_worker_sees_only_its_own_processes(tmp_path):
     tells = f"raise Unsupported(repr(sorted({SEEN})) + repr(os.getppid()) + str(os.path.isdir('/proc/self/fd')))"
     write(tmp_path, "tells", "factory", tells)
     with arena(tmp_path) as field:
@@ -82,7 +82,7 @@ def test_an_ordinary_user_has_namespaces_too():
     assert os.waitpid(pid, 0)[1] == 0
 
 
-def test_a_driver_that_does_not_start_in_a_namespace_is_tried_outside(monkeypatch):
+def test_a_driver_that_fails_in_a_namespace_is_tried_outside(monkeypatch):
     forkservers = []
 
     class Made:

@@ -61,7 +61,7 @@ def test_what_was_rewritten_since_the_run_began_is_not_executed(family, name):
     assert loading.load(*given)(None)(0) == 42
 
 
-def test_a_file_that_is_rewritten_between_the_hash_and_the_import_is_not_read_again(family):
+def test_a_file_rewritten_after_the_hash_is_not_read_again(family):
     (family / "mine.py").write_text(MAIN + "    from . import _late\n    return _late\n")
     (family / "_late.py").write_text("value = 1\n")
     factory = load(family)
@@ -88,7 +88,7 @@ def test_a_module_that_came_after_the_hash_is_not_imported(family):
         launch(0)
 
 
-def test_a_source_in_another_language_is_held_against_its_bytes_after_use(family):
+def test_sources_in_other_languages_are_compared_after_use(family):
     load(family)
     loading.require_unchanged(family / "mine.py")
     (family / "more.cu").write_text("// somebody goes on with the next kernel")
@@ -112,7 +112,7 @@ def test_lines_and_sources_are_those_that_run(family):
     assert (frame.filename, frame.lineno, frame.line) == (str(family / "_helper.py"), 3, "raise ValueError('é')")
 
 
-def test_a_rival_that_rewrites_a_file_costs_nobody_a_result_under_a_false_hash(tmp_path):
+def test_no_result_has_a_false_hash_after_a_rival_rewrites_a_file(tmp_path):
     from support.offenders import BAD, arena, write
 
     victim = tmp_path / "victim" / "victim.py"

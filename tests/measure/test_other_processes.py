@@ -97,7 +97,7 @@ def test_a_worker_of_another_run_only_waits(nvml, owner, monkeypatch):
         worker.end(kill=False)
 
 
-def test_a_number_of_another_namespace_counts_where_it_was_there_before_us(nvml):
+def test_a_pid_of_another_namespace_counts_if_older_than_us(nvml):
     early, late = gone(), gone()
     nvml.compute = {early: 2_000_000_000}
     others = OtherProcesses(device.Monitor(CARD))

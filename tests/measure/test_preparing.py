@@ -57,7 +57,7 @@ def test_an_author_that_ran_out_of_memory_starts_again(monkeypatch):
     assert Preparation(CASE, pool, 1.0, 0)._alone(entrant).data == {"by": "old"}
 
 
-def test_the_errors_of_a_sealed_cell_are_its_referees_and_no_failure_has_any():
+def test_a_sealed_cell_has_its_referees_errors_and_a_failure_none():
     preparation, near = Preparation(CASE, POOL, 1.0, 0), Accuracy(0.5, 0.25, 0.0, 64)
     author = entrant_at_referee()
     author.tier = ""

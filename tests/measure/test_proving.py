@@ -39,7 +39,7 @@ def block(operator, x, case=CASE):
     return found
 
 
-def test_a_worker_takes_the_text_that_was_hashed_and_a_newer_one_after_it():
+def test_a_worker_takes_the_hashed_text_and_then_a_newer_one():
     first = loaded(GELU)
     assert operators.get("gelu") is first
     assert proving.take_operator(operator_of("gelu")) is first

@@ -63,7 +63,7 @@ def test_an_open_time_however_short_decides_nothing_of_sealed_ones(world, monkey
     assert max(map(verified.count, (far, slow))) < 4
 
 
-def test_where_no_entrant_is_sealed_the_open_ones_are_decided_among_themselves(world):
+def test_open_entrants_are_decided_where_none_is_sealed(world):
     """A sealed reference has no rank."""
     a, b = world.enter("a", tier=OPEN, spread=5), world.enter("b", tier=OPEN, spread=5)
     reference = world.enter("torch_eager", 2e6, "reference", tier=SEALED)
@@ -187,7 +187,7 @@ def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
     assert asked.rpartition("p")[2].count("t") == turn
 
 
-def test_out_of_memory_at_a_placement_is_left_to_the_contest_and_a_death_of_it_closes_the_cell(world):
+def test_lack_of_memory_is_left_to_the_contest_unless_fatal(world):
     a, first = world.enter("a"), world.enter("first", fault=at("place", 1, FULL))
     third = world.enter("third", fault=at("place", 3, FULL))
     dead = world.enter("dead", fault=at("place", 1, replace(FULL, fatal=True)))
@@ -251,7 +251,7 @@ def test_one_kernel_under_two_names_is_rarely_called_different(monkeypatch):
     called = []
     for seed in range(100):
         world = World(monkeypatch, seed)
-        a, b = world.enter("a"), world.enter("b")
+        a, b = map(world.enter, "ab")
         world.heat(a, b)
         called.append(verdict(a, b))
     assert sum(v in ("faster", "slower") for v in called) <= 3

@@ -85,7 +85,7 @@ def test_buffers_are_shown_once_while_they_are_mapped(fake):
     assert fake.shown == 8
 
 
-def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake):
+def test_the_checks_free_no_memory_that_a_placement_shares(fake):
     """A workspace lies behind both: a comparison between two turns gives back only what is the checks' own."""
     shared, own = (AT, PIECE), (AT + PIECE, PIECE)
     units = (replace(ONE, pieces=(0, 1)), replace(OTHER, pieces=(0, 1)), TIMED)
@@ -97,7 +97,7 @@ def test_the_checks_leave_a_placement_the_memory_that_it_shares_with_them(fake):
     assert shared in fake.freed
 
 
-def test_a_stream_has_the_inputs_of_a_placement_and_only_its_own_launches(fake):
+def test_a_stream_has_a_placement_s_inputs_and_its_own_launches(fake):
     found = launch_of(fake).stream(SOFTMAX, CASE, Plan(3, 2, "cold"), 5, 1)
     assert (found.replays, found.calls, found.kernels) == (1, 1, 2)
     for number, address in enumerate((AT, AT + 64 * KIB)):

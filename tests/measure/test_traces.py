@@ -110,7 +110,7 @@ def test_a_crash_says_where_in_the_authors_file(failed):
     assert cell(failed, "bad_crashes")["output"] == ["about to crash"]
 
 
-def test_a_triton_kernel_that_leaves_memory_or_has_an_error_names_its_line(failed):
+def test_a_failing_triton_kernel_names_its_line(failed):
     pytest.importorskip("triton")
     assert "died of SIGSEGV in kernel (load.py:11)" in cell(failed, "bad_load")["reason"]
     assert cell(failed, "bad_name")["reason"].endswith("(load.py:15)")

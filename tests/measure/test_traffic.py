@@ -164,7 +164,7 @@ open(log, "w").write(head + mark.join(one[len(head) :] for one in pages))
 json.dump(said, open(request["counts"], "w"))"""
 
 
-def test_sealed_variants_share_a_process_that_knows_no_implementation(tmp_path, monkeypatch):
+def test_sealed_variants_share_a_process(tmp_path, monkeypatch):
     """It says how many calls count. One whose kernels ncu does not see costs the others nothing."""
     asked = program(tmp_path, monkeypatch, COUNTS.replace("FAULT", ""))
     entrants = [sealed(), Entrant(make.variant("mine"), "entrant"), sealed("none"), sealed("other")]

@@ -25,7 +25,7 @@ def test_the_fastest_variant_is_chosen_and_measured_afresh(world):
     assert other not in [e for op, e in world.log]  # nothing to choose, nothing to time
 
 
-def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world):
+def test_a_sealed_variant_is_chosen_before_faster_open_ones(world):
     slow, fast = (world.enter("k", ns, tier=SEALED, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
     forged = [world.enter("k", 1e3 * (1 + n), tier=OPEN, warps=4 + n) for n in range(10)]
     assert chosen(world, [*forged, slow, fast]) == [fast]
@@ -35,7 +35,7 @@ def test_a_sealed_variant_is_chosen_before_open_ones_that_look_faster(world):
     assert chosen(world, [slow, fast]) == [fast]
 
 
-def test_of_the_kernels_of_a_roof_the_fastest_is_chosen_whatever_its_tier(world):
+def test_a_roof_s_fastest_kernel_is_chosen_whatever_its_tier(world):
     slow, fast = (world.enter("copy", ns, "roof", tier=t, warps=1) for ns, t in ((1e6, SEALED), (9e5, OPEN)))
     assert chosen(world, [slow, fast]) == [fast]
 
@@ -58,7 +58,7 @@ def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world):
     assert [good, better] in prepared  # their process went with the sibling: made ready again before they meet
 
 
-def test_a_variant_that_cannot_be_made_ready_again_keeps_its_reason(world):
+def test_a_variant_not_made_ready_again_keeps_its_reason(world):
     good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
 
     def prepare(group):

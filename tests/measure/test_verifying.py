@@ -19,15 +19,15 @@ def verifications(world, entrant):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_placements_are_taken_and_outputs_checked_whatever_the_budget(monkeypatch, seed):
+def test_any_budget_has_two_placements_and_a_check(monkeypatch, seed):
     world = World(monkeypatch, seed)
-    a, b = world.enter("a"), world.enter("b")
+    a, b = map(world.enter, "ab")
     assert world.heat(a, b, budget_s=0).stopped == "out of budget after 2 placements"
     assert verifications(world, a) == verifications(world, b)
     assert 1 <= len(verifications(world, a)) <= 2
 
 
-def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world):
+def test_leaders_are_verified_in_every_placement(world):
     leader, near, other = world.enter("leader"), world.enter("near", 1.015e6), world.enter("other", 1.2e6)
     roof = world.enter("copy", 0.9e6, role="roof")
     world.heat(leader, near, other, roof)
@@ -36,7 +36,7 @@ def test_the_leader_and_who_is_near_it_are_verified_in_every_placement(world):
     assert max(len(verifications(world, entrant)) for entrant in (other, roof)) < 8
 
 
-def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world):
+def test_only_the_first_comparison_is_whole(world):
     kinds = {}
 
     def seen(entrant, request, answer):
@@ -52,7 +52,7 @@ def test_one_comparison_of_each_is_whole_and_all_further_ones_are_short(world):
 
 
 @pytest.mark.parametrize("first", [1, *range(3, 9)])
-def test_a_leader_that_is_wrong_from_some_placement_on_does_not_pass(world, first):
+def test_a_leader_that_turns_wrong_does_not_pass(world, first):
     wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
     bad = world.enter("bad", 0.5e6, fault=lambda op, number, _: wrong if op == "verify" and number >= first else None)
     a, b = world.enter("a"), world.enter("b", 1.1e6)
@@ -130,7 +130,7 @@ def test_the_round_after_a_verification_does_not_count(world):
     assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
 
 
-def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world):
+def test_lack_of_memory_is_compared_again_after_another_turn(world):
     """The comparison that failed may have changed an input for its last launch: the outputs no longer belong to it."""
     refused = []
 
@@ -149,7 +149,7 @@ def test_what_ran_out_of_memory_is_compared_again_behind_another_turn(world):
     assert b.is_open
 
 
-def test_what_lacks_memory_for_its_comparison_leaves_a_shared_heat_and_gives_its_memory_back(world):
+def test_who_never_fits_a_comparison_leaves_a_shared_heat(world):
     never = lambda op, *_: FULL if op == "verify" else None  # noqa: E731
     big, a, b = world.enter("big", fault=never), world.enter("a"), world.enter("b", 1.2e6)
     heat = world.heat(big, a, b)

@@ -22,7 +22,7 @@ def placed(launch, launches=5, inputs=2, case=CASE, seed=1):
     return WallClock().place(operators.get("softmax"), case, launch, Plan(launches, inputs, ""), seed, None)
 
 
-def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output():
+def test_inputs_come_round_and_every_output_is_kept():
     seen = []
     place = placed(lambda x: (seen.append(x.data_ptr()), x + 1)[1])
     one, two = (inputs[0] for inputs in place.buffers.inputs)
@@ -39,7 +39,7 @@ def test_the_wall_clock_goes_round_its_inputs_and_keeps_every_output():
 
 
 @over(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
-def test_before_a_turn_one_element_changes_and_a_call_on_its_input_is_picked(launches, count):
+def test_each_turn_changes_one_element_and_picks_its_call(launches, count):
     place = placed(lambda x: x + 1, launches, count)
     inputs = [x for (x,) in place.buffers.inputs]
     for _ in range(10):
@@ -73,7 +73,7 @@ def test_a_wall_turn_times_its_calls_and_no_other():
     assert 10_000_000 <= ns < 20_000_000
 
 
-def test_the_last_call_is_always_kept_and_no_more_than_are_compared():
+def test_the_last_call_is_kept_and_no_more_than_are_compared():
     place = placed(lambda x: x + 1, 100)
     for _ in range(20):
         place.turn()
@@ -119,7 +119,7 @@ def test_nothing_of_a_placement_hides_the_turn_of_its_class():
         placed(abs).turn = lambda: 1
 
 
-def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then():
+def test_a_late_write_of_a_thread_is_seen_though_right_by_then():
     import torch
 
     threads = []
@@ -142,7 +142,7 @@ def test_what_a_thread_writes_after_the_calls_is_seen_though_it_is_right_by_then
     assert place.buffers.changed().startswith("left unfinished: ")
 
 
-def test_what_stays_as_it_was_has_not_changed_though_it_is_not_a_number():
+def test_nan_that_stays_has_not_changed():
     import torch
 
     place = placed(lambda x: (torch.full_like(x, float("nan")).T, x.sum(-1)))

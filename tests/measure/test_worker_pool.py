@@ -30,7 +30,7 @@ def answering(monkeypatch):
     monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, Answer(True)))
 
 
-def test_a_process_that_dies_at_its_start_is_one_death_for_all_its_variants(monkeypatch):
+def test_a_death_at_the_start_counts_once_for_all_variants(monkeypatch):
     started = []
     monkeypatch.setattr(pool_module, "gather", lambda requests, timeout_s: dict.fromkeys(requests, DEAD))
     pool = WorkerPool("cpu", forkserver=Process)
@@ -78,7 +78,7 @@ def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch):
     assert pool.free_bytes([]) is None
 
 
-def test_a_new_version_of_a_file_has_a_new_worker_and_the_old_one_ends(monkeypatch, answering):
+def test_a_new_version_of_a_file_has_a_new_worker(monkeypatch, answering):
     started = []
     monkeypatch.setattr(pool_module, "Worker", lambda *_: started.append(Process()) or started[-1])
     pool = WorkerPool("cpu", forkserver=Process)
