@@ -57,30 +57,28 @@ class World:
         return self.entrants[0].reason
 
 
-@over("cores", [0.5, 1.0, 2.0])
-def test_who_uses_all_cores_in_its_own_turns_only_is_honest(monkeypatch, cores):
-    world = World(monkeypatch)
-    for _ in range(32):
-        world.placement(cores=cores)
-    assert world.reason == ""
+CLOCK = "clock: the worker reads 1"
+OUTSIDE = "worked outside its turns: "
 
 
-@over("outside", [1.0, 2.0])
-def test_who_burns_cores_while_others_are_timed_is_incorrect(monkeypatch, outside):
-    world = World(monkeypatch)
-    for _ in range(8):
-        world.placement(outside=outside)
-    assert world.entrants[0].status is Status.INCORRECT
-    assert world.reason.startswith("worked outside its turns: ")
-
-
-@over(("said", "rest", "is_wrong"), [(1, 150_000, False), (1, 4 * MS, False), (0.7, 10, False), (1e-3, 10, True)])
-def test_a_time_far_below_what_the_parent_saw_is_incorrect(monkeypatch, said, rest, is_wrong):
-    world = World(monkeypatch)
-    world.placement(said=said, rest=rest)
-    assert world.reason == ""
-    world.placement(said=said, rest=rest)
-    assert world.reason.startswith("clock: the worker reads 1") == is_wrong, world.reason
+@over(
+    ("placements", "how", "clock", "why"),
+    [
+        *((32, {"cores": cores}, "wall", "") for cores in (0.5, 1.0, 2.0)),  # all cores, in its own turns only
+        *((8, {"outside": cores}, "wall", OUTSIDE) for cores in (1.0, 2.0)),  # while others are timed
+        *((2, {"rest": rest}, "wall", "") for rest in (150_000, 4 * MS)),
+        (2, {"said": 0.7, "rest": 10}, "wall", ""),
+        (1, {"said": 1e-3, "rest": 10}, "wall", ""),
+        (2, {"said": 1e-3, "rest": 10}, "wall", CLOCK),  # a time far below what the parent saw
+        (1, {"outside": 2, "said": 0.001}, "graph", ""),  # a GPU's turns are not judged so
+    ],
+)
+def test_who_works_outside_its_turns_or_says_less_than_was_seen_is_incorrect(monkeypatch, placements, how, clock, why):
+    world = World(monkeypatch, clock=clock)
+    for _ in range(placements):
+        world.placement(**how)
+    assert world.reason.startswith(why)
+    assert world.entrants[0].status is (Status.INCORRECT if why else None)
 
 
 def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
@@ -91,12 +89,6 @@ def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
         world.audit.add(tried, (12 if number != 17 else 2) * MS, MS)
         world.audit.add(roof, 2 * MS, MS)
     world.audit.judge(world.entrants)
-    assert world.reason == ""
-
-
-def test_a_gpu_s_turns_are_not_judged_so(monkeypatch):
-    world = World(monkeypatch, clock="graph")
-    world.placement(outside=2, said=0.001)
     assert world.reason == ""
 
 

@@ -40,9 +40,6 @@ def test_nobody_is_ranked_by_a_clock_that_is_off(monkeypatch):
     world, notes = measured(monkeypatch, FAST, CALL)
     assert {operation for operation, _ in world.log} == {"call"}
     assert notes == [f"no graph clock: {WHY}"]
-
-
-def test_clocks_that_are_right_are_used(monkeypatch):
     world, notes = measured(monkeypatch, RIGHT, CALL)
     assert {operation for operation, _ in world.log} >= {"place", "turn", "call"}
     assert not any("clock" in note for note in notes)
@@ -94,9 +91,9 @@ def test_clocks_are_checked_once_and_stored_once_per_case(monkeypatch, pool):
 
 
 def test_disturbed_clocks_are_checked_again(monkeypatch, pool):
-    answers = [(FAST, CALL), (FAST, CALL), (RIGHT, CALL)]
-    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: answers.pop(0))
-    assert calibrated(pool, (1, 2, 3, 4)) == [(FAST, CALL), (FAST, CALL), (RIGHT, CALL), (RIGHT, CALL)]
+    answers = iter([(FAST, CALL), (FAST, CALL), (RIGHT, CALL)])
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: next(answers))
+    assert calibrated(pool, (1, 2, 3, 4)) == [(FAST, CALL)] * 2 + [(RIGHT, CALL)] * 2
 
 
 def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch, pool):
@@ -135,30 +132,15 @@ def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path):
             store.read(damaged)
 
 
-@over(
-    ("calibrations", "good", "said"),
-    [
-        (
-            (RIGHT, CALL),
-            True,
-            "clocks checked against kernels of known duration: graph, call, times right within 0.15%; ranks rest on ratios",
-        ),
-        ((FAST, CALL), False, f"the graph clock {WHY}; it was not used"),
-        ((RIGHT, BLIND), False, "the device clock was not checked: the profiler saw nothing on the GPU"),
-    ],
-)
-def test_the_page_says_how_the_clocks_stand(calibrations, good, said):
-    assert on_the_page(run_with(*calibrations))[said] is good
-
-
-def test_the_page_says_in_how_many_cases_a_clock_was_off():
+def test_the_page_says_how_the_clocks_stand():
+    known = "clocks checked against kernels of known duration: graph, call, times right within 0.15%; ranks rest on ratios"
+    assert on_the_page(run_with(RIGHT, CALL))[known]
+    assert on_the_page(run_with(FAST, CALL))[f"the graph clock {WHY}; it was not used"] is False
+    assert on_the_page(run_with(RIGHT, BLIND))["the device clock was not checked: the profiler saw nothing on the GPU"] is False
     clocks = {32: FAST, 64: RIGHT, 128: RIGHT}
     run = make.run([make.timed(make.softmax_case(rows), "a", 5e4, calibrations=(c, CALL)) for rows, c in clocks.items()])
     assert on_the_page(run)[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
-
-
-def test_of_older_runs_the_page_says_nothing_about_it():
-    assert "known duration" not in "".join(on_the_page(run_with()))
+    assert "known duration" not in "".join(on_the_page(run_with())), "an older run"
 
 
 def test_the_terminal_warns_once_of_each_clock(monkeypatch):

@@ -63,17 +63,11 @@ def found(nvml):
     return list(OtherProcesses(device.Monitor(CARD)).names().values())
 
 
-def test_a_stranger_is_named_without_its_arguments(nvml, stranger):
-    nvml.compute = {stranger: 4_200_000_000}
-    (text,) = found(nvml)
-    assert text == f"{TRAIN} (pid {stranger}, 4.2 GB)"
-
-
-def test_a_desktop_counts_and_memory_may_be_unknown(nvml, stranger):
+def test_a_stranger_is_named_without_its_arguments_and_a_desktop_too(nvml, stranger):
     nvml.graphics = {stranger: None}
     assert found(nvml) == [f"{TRAIN} (pid {stranger})"]
-    nvml.compute, nvml.graphics = {stranger: 1_000_000_000}, None
-    assert found(nvml) == [f"{TRAIN} (pid {stranger}, 1.0 GB)"]
+    nvml.compute, nvml.graphics = {stranger: 4_200_000_000}, None
+    assert found(nvml) == [f"{TRAIN} (pid {stranger}, 4.2 GB)"]
 
 
 def test_we_ourselves_and_what_we_started_do_not_count(nvml, child):
@@ -120,11 +114,6 @@ def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml, child):
         assert others.names() == {}
     child.wait()
     assert others.names() == {}
-
-
-def test_without_nvml_nobody_is_there(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert device.Monitor(CARD).processes() == ()
 
 
 class Contest:
@@ -174,15 +163,14 @@ def test_a_record_names_who_was_there_and_the_card(nvml, stranger, tmp_path, mon
 def test_nobody_there_is_no_note(nvml, tmp_path, monkeypatch):
     notes = [r.notes for r in measured(tmp_path, monkeypatch, Contest(CARD))]
     assert notes == [("built and checked in 0.1 s",), (), (), ()]
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert device.Monitor(CARD).processes() == ()
+    assert {r.gpu for r in measured(tmp_path, monkeypatch, Contest(None))} == {""}
 
 
 @pytest.mark.parametrize(
     ("status", "who", "crowded"),
-    [
-        (Status.OUT_OF_MEMORY, 140_000_000_000, True),
-        (Status.OUT_OF_MEMORY, None, False),
-        (Status.RUNTIME_ERROR, 140_000_000_000, False),
-    ],
+    [(Status.OUT_OF_MEMORY, 10**9, True), (Status.OUT_OF_MEMORY, None, False), (Status.RUNTIME_ERROR, 10**9, False)],
 )
 def test_who_was_crowded_out_says_so_and_is_measured_again(nvml, stranger, tmp_path, monkeypatch, status, who, crowded):
     nvml.compute = {stranger: who} if who else {}
@@ -195,10 +183,6 @@ def test_who_was_crowded_out_says_so_and_is_measured_again(nvml, stranger, tmp_p
     again = journal_of(tmp_path, case, record.variant, resume="latest")
     again.open()
     assert again.knows(case) != crowded
-
-
-def test_on_a_cpu_a_record_has_no_card(tmp_path, monkeypatch):
-    assert {r.gpu for r in measured(tmp_path, monkeypatch, Contest(None))} == {""}
 
 
 def test_the_header_warns(nvml, stranger, here, monkeypatch):
