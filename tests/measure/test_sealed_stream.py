@@ -1,12 +1,16 @@
-"""Which of the timed launches a profiler sees, and how often."""
+"""Which of the timed launches a profiler sees, and how often; and the order in which a referee makes the nodes of a graph."""
 
 from dataclasses import replace
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.grids import over
 
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.addresses import BASES
-from softbench.measure.sealed.handover import HandOver, Node, Output, Package, Stretch, Unit
+from softbench.measure.sealed.handover import BadHandOver, HandOver, Node, Output, Package, Stretch, Unit
+from softbench.measure.sealed.rebuild import _in_order
 from softbench.measure.sealed.stream import Stream, first_launches, stream
 
 CALL = [Node(driver.FILL, Stretch(0, 40)), Node(driver.KERNEL, Stretch(0, 8)), Node(driver.KERNEL, Stretch(0, 8), 1)]
@@ -73,3 +77,26 @@ def test_bytes_of_copies_and_fills_are_those_of_a_call():
     nodes = [Node(driver.COPY, Stretch(0, len(raw))), *CALL[1:]]
     whole = HandOver(BASES[0], (), (), (), (), (), (unit(1, nodes), unit(1, nodes), unit(3, nodes * 3)))
     assert stream(Package(whole, memoryview(raw), ""), 1, lambda part: lambda: None).unseen == 400
+
+
+def empty_nodes(count, edges):
+    return Unit((EMPTY,) * count, tuple(edges), (), (), ())
+
+
+@given(st.data(), st.permutations(range(12)))
+def test_each_node_comes_once_behind_those_that_it_waits_for(data, order):
+    pairs = data.draw(st.sets(st.tuples(st.integers(0, 11), st.integers(0, 11)).filter(lambda pair: pair[0] < pair[1])))
+    edges = [(order[a], order[b], data.draw(st.sampled_from((0, 0x10001)))) for a, b in sorted(pairs)]
+    made = []
+    found = []
+    for number, before in _in_order(empty_nodes(12, edges)):
+        assert {first for first, _ in before} <= set(made)
+        made.append(number)
+        found += [(first, number, about) for first, about in before]
+    assert sorted(made) == list(range(12))
+    assert sorted(found) == sorted(edges)
+
+
+def test_edges_that_go_round_are_refused():
+    with pytest.raises(BadHandOver, match="in a circle"):
+        list(_in_order(empty_nodes(3, [(0, 1, 0), (1, 2, 0), (2, 0, 0)])))
