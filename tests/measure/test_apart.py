@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from support.builders import ended, softmax_case, timed, variant
 from support.offenders import BAD, arena, passed, write
+from support.simulated import heats
 
 from softbench.measure.contest import apart
 from softbench.measure.contest.apart import BLAMED, Outcome
@@ -44,16 +45,12 @@ class World:
     def once(self, variants, roofs):
         there = {v.implementation for v in variants}
         self.held.append((there, [v.id for v in roofs] if roofs else None))
-        entrants = [self._entrant(v, "entrant") for v in variants]
+        roles = [*((v, "entrant") for v in variants), (variant("copy"), "roof")]
         if "eager" not in there:
-            entrants.append(self._entrant(variant("eager"), "reference"))
-        entrants.append(self._entrant(variant("copy"), "roof"))
+            roles.append((variant("eager"), "reference"))
+        entrants = [Entrant(one, role, is_baseline=one.implementation == "eager") for one, role in roles]
         lost = [e for e in entrants if e.variant.implementation in self.victims(there)]
         return Outcome([self._record(e, e in lost) for e in entrants], lost)
-
-    @staticmethod
-    def _entrant(one, role):
-        return Entrant(one, role, is_baseline=one.implementation == "eager")
 
     @staticmethod
     def _record(entrant, is_lost):
@@ -64,10 +61,6 @@ class World:
 
     def records(self):
         return {r.variant.id: r for r in apart.measured(VARIANTS, self.once)}
-
-
-def heats(record):
-    return [samples.heat for samples in record.samples]
 
 
 def test_where_nobody_was_ended_there_is_one_contest():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
-from support.simulated import FULL, PLAN, at
+from support.simulated import FULL, PLAN, at, heats
 
 from softbench.cases import operators
 from softbench.measure.contest import admission
@@ -73,10 +73,6 @@ def test_only_those_with_room_for_two_placements_are_placed_at_once(world, monke
     placed = [len(asked) for asked in sizes if asked[0]["op"] == "place"]
     assert max(placed) == at_once
     assert sum(placed) >= 8 * 4
-
-
-def heats(entrant):
-    return [samples.heat for samples in entrant.samples]
 
 
 def test_a_heat_without_its_roof_is_measured_again_in_halves(world):

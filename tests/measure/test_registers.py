@@ -16,47 +16,28 @@ if not importlib.util.find_spec("cuda") or not importlib.util.find_spec("cuda.co
     pytest.skip("NVRTC comes with cuda-core", allow_module_level=True)
 
 CASE = Case("softmax", (8, 256), "float32", "float32")
-KERNELS = """
-from softbench import implementation
-
-def right(case):
+CUBINS = {
+    "plain": "",
+    "built": "from impls.cuda import _host, _plans; yield from _host.cubins(case, _plans.WARP)",
+    "broken": "raise RuntimeError('no compiler today')",
+    "deadly": "import os; os._exit(3)",
+}
+ENTRY = """
+@implementation(operator="softmax")
+def {name}(case):
     return lambda x: x.softmax(-1)
-
-@implementation(operator="softmax")
-def plain(case):
-    return right(case)
-
-@implementation(operator="softmax")
-def built(case):
-    return right(case)
-
-@built.cubins
-def built_cubins(case):
-    from impls.cuda import _host, _plans
-    yield from _host.cubins(case, _plans.WARP)
-
-@implementation(operator="softmax")
-def broken(case):
-    return right(case)
-
-@broken.cubins
-def broken_cubins(case):
-    raise RuntimeError("no compiler today")
-
-@implementation(operator="softmax")
-def deadly(case):
-    return right(case)
-
-@deadly.cubins
-def deadly_cubins(case):
-    import os
-    os._exit(3)
+"""
+WITH_CUBINS = """
+@{name}.cubins
+def {name}_cubins(case):
+    {code}
 """
 
 
 def records(folder):
     folder.mkdir()
-    (folder / "kernels.py").write_text(KERNELS)
+    entries = [(ENTRY + WITH_CUBINS * bool(code)).format(name=name, code=code) for name, code in CUBINS.items()]
+    (folder / "kernels.py").write_text("from softbench import implementation\n" + "".join(entries))
     with closing(WorkerPool("cpu", lambda: Forked({}))) as pool:
         rules = Rules(budget_s=0.2, timeout_s=60.0, seed=1, registers=True)
         return {r.variant.id: r for r in Contest(rules, pool, None).run(CASE, registry.find([folder]))}

@@ -107,3 +107,7 @@ def at(operation, placement, answer, turn=0):
 def placements(entrant):
     """How many its only samples have."""
     return len(entrant.samples[0].ns)
+
+
+def heats(found):
+    return [samples.heat for samples in found.samples]
