@@ -1,4 +1,4 @@
-"""How far right outputs are from the exact values, measured while they are checked."""
+"""Errors of right outputs, measured by the check."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def case(dtype="float32", shape=(64, 512), **words):
 
 
 def off(own, share, every=1):
-    """That of a launch in float64 whose every `every`-th element is off by a share of its bound, to alternate sides if < 0."""
+    """Of a launch whose every `every`-th element is off by a share of its bound, to alternate sides if < 0."""
 
     def launch(x):
         (expected,) = get("softmax").expected(own, (x,), slice(0, own.rows), "cpu")

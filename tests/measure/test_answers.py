@@ -1,4 +1,4 @@
-"""What workers say to the parent: of the type that was asked for, or nonsense, and never an error of the parent's own."""
+"""What workers answer: of the type asked for, or nonsense, and never an error in the parent."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""A case in which processes are ended from outside: measured again, apart, where the kernel keeps workers from nothing."""
+"""A case whose processes are ended from outside is measured again, apart."""
 
 from types import SimpleNamespace
 

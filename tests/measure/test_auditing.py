@@ -1,4 +1,4 @@
-"""What the parent sees of turns by itself: work outside of them, and turns that took far longer than the worker says."""
+"""What the parent sees of turns: work outside of them, and times that are too short."""
 
 import random
 from types import SimpleNamespace
@@ -108,7 +108,6 @@ def test_processor_time_includes_descendants(tmp_path):
 
 @over(("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
 def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
-    """And one that is too low is one line."""
     done, limits = [], {"getrlimit": lambda kind: (soft, hard), "setrlimit": lambda kind, to: done.append(to)}
     monkeypatch.setattr(descriptors, "resource", SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, **limits))
     descriptors.make_room(41)

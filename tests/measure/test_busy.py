@@ -1,4 +1,4 @@
-"""What others use of this CPU is seen and told, and what is timed here has one thread unless more are asked for."""
+"""Other load on this CPU, and the number of threads."""
 
 import os
 import subprocess

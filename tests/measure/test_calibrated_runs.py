@@ -1,4 +1,4 @@
-"""What a run does with the calibrations of its clocks: who is not timed, what is stored, and who is told."""
+"""What a run does with the calibrations of its clocks."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -67,7 +67,6 @@ def pool(monkeypatch):
 
 
 def calibrated(pool, rows):
-    """The calibrations of the first record of each case."""
     made = Contest(Rules(), pool, CARD, calibrations=None)
     return [made.run(make.softmax_case(n), [make.variant("a")])[0].calibrations for n in rows]
 

@@ -1,4 +1,4 @@
-"""Clocks against kernels of known duration: how they are read, and which of them is refused."""
+"""Clocks against kernels of known duration."""
 
 from types import SimpleNamespace
 

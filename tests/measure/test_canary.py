@@ -1,4 +1,4 @@
-"""Canaries behind outputs: what a launch wrote past their ends, and when nobody may be blamed for it."""
+"""Canaries behind outputs: writes past their ends."""
 
 import ctypes
 
@@ -13,7 +13,7 @@ OVERRUN = "wrote past the end of {}: 1 bytes changed, first {} bytes after it"
 
 
 class Card:
-    """Host memory in place of a GPU's: one region of canaries, from which outputs are cut at multiples of 512 bytes."""
+    """Host memory in place of a GPU's: one region of canaries, from which outputs are cut."""
 
     def __init__(self, monkeypatch):
         self.history = BEFORE

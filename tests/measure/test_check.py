@@ -1,4 +1,4 @@
-"""The checker: what is right passes, and every known kind of wrong is named."""
+"""The checker: right outputs pass, and every known fault is named."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""What a wrong launch is called, where only further launches show it: cached, precomputed, nondeterministic, unfinished."""
+"""Faults that only further launches show: cached, precomputed, nondeterministic, unfinished."""
 
 import re
 import threading
@@ -86,7 +86,7 @@ def test_a_wrong_output_of_a_drawn_case_is_not_called_precomputed():
 
 @over("wrong_in", [2, 3])
 def test_a_launch_that_is_wrong_now_and_then(wrong_in):
-    """A race that the first launch wins. Its third launch differs outside the row that changed, and is compared whole."""
+    """A race that the first launch wins."""
     calls = []
 
     def launch(x):

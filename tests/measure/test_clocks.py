@@ -58,7 +58,6 @@ def test_plans_of_marked_shapes(shape, dtype, cache, launches):
 
 
 def test_500_launches_flush_a_cache_of_125_mib():
-    """Half a MiB a launch: 500 of them are twice 125 MiB."""
     case = Case("softmax", (1, 131072), "float16", "float16")
     assert [planned(case, size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
 

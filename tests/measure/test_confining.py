@@ -1,4 +1,4 @@
-"""What an implementation's process can do to others, on this kernel and on lesser ones, in namespaces of its own or not."""
+"""What an implementation's process can do to others, in namespaces of its own or not."""
 
 import contextlib
 import ctypes
@@ -111,7 +111,6 @@ Path({str(tmp_path)!r}, "told").write_text(str(own))
 @needs_all
 @pytest.mark.parametrize("version", [0, 1, 2, 5])
 def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch, tmp_path, version):
-    """Older versions are asked of this kernel, which forbids no more than what it is asked for."""
     monkeypatch.setattr(landlock, "version", lambda: version)
     here = f"Landlock ABI {version}" if version else "no Landlock"
     writes = "yes" if version >= 2 else f"no: {here}; ABI 2 is needed"

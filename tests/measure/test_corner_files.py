@@ -1,4 +1,4 @@
-"""The corners of tests/gpu/corners, as far as they can be held to without a GPU."""
+"""The corners of tests/gpu/corners, without a GPU."""
 
 import pytest
 from support.paths import ROOT

@@ -1,4 +1,4 @@
-"""Resources of a cubin, on one that Triton builds for sm_90a here."""
+"""Resources of a cubin."""
 
 import importlib
 import subprocess

@@ -1,4 +1,4 @@
-"""The device clock on a simulated GPU: which kernels are a call's, what is between calls, what is said without a profiler."""
+"""The device clock on a simulated GPU."""
 
 import random
 from dataclasses import asdict
@@ -33,7 +33,6 @@ def marks(*starts):
 
 
 def test_a_span_is_last_end_minus_first_start():
-    """Two kernels with a gap, then one that ends before another that began earlier: a stream of its own."""
     first = ("a", 120, 150), ("b", 170, 200)
     second = ("long", 510, 590), ("short", 520, 530), ("Memcpy DtoD", 531, 540)
     outside = ("flush", 320, 480), ("before", 10, 90)
@@ -58,8 +57,6 @@ def test_what_was_not_seen_is_no_sample(seen, why):
 
 
 class Gpu:
-    """A host that enqueues kernels and a GPU that runs them in order; a profiler that sees them."""
-
     def __init__(self, *, sees=True):
         self.host = self.free = 0
         self.seen = []
@@ -116,7 +113,7 @@ def sampled(gpu, launch, plan=PLAN):
 
 
 def launch_of(gpu, *kernels_ns, host_ns=0, seen=None):
-    """A launch of kernels whose enqueueing takes the host some time each. `seen` gets the place and a value of inputs."""
+    """A launch of kernels. `seen` gets the place and a value of inputs."""
 
     def launch(x):
         if seen is not None:

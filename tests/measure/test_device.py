@@ -1,4 +1,4 @@
-"""What a machine is, what it lacks, and the refusal to measure on another GPU than the one that was asked for."""
+"""What a machine is and lacks, and the refusal of an unexpected GPU."""
 
 import ctypes
 import sys
@@ -96,7 +96,6 @@ ATTRIBUTES = {16: 132, 38: 62_914_560, 13: 1_980_000, 36: 3_201_000, 37: 6016, 7
 
 
 def put(place, value):
-    """Writes into a variable that the driver is given, by reference or as it is. Returns the word for success."""
     if isinstance(value, list):
         place[:] = bytes(value)
     else:

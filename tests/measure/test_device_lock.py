@@ -1,4 +1,4 @@
-"""Runs on one device take turns: nobody overlaps, nobody is passed over, and who is killed holds nobody up."""
+"""Runs on one device take turns."""
 
 import errno
 import os
@@ -72,7 +72,7 @@ def hold(device="cpu", name="r", shared=False, waiting=never):
 
 
 def test_two_runs_alternate(holder, tmp_path):
-    """Each would have its three turns in a row if who ends a case could begin its next one before the other."""
+    """Who ends a case must not begin its next one before the other."""
     first = holder("a", count=3, seconds=0.4)
     second = holder("b", count=3, seconds=0.4)
     assert (first.wait(20), second.wait(20)) == (0, 0)

@@ -1,4 +1,4 @@
-"""Implementations that leave a bad end behind: for when they are let go of, or when the interpreter ends."""
+"""Implementations that misbehave when they are dropped, or when the interpreter ends."""
 
 from textwrap import indent
 
@@ -36,7 +36,6 @@ DEAD = ("aborts_when_dropped", "exits_when_dropped")
 
 @pytest.fixture(scope="module")
 def field(tmp_path_factory):
-    """Contests among all of them; no process is left behind them."""
     folder = tmp_path_factory.mktemp("endings")
     _write_endings(folder)
     with arena(folder) as made:

@@ -1,4 +1,4 @@
-"""An implementation that misbehaves costs its own cell: real files, real processes, beside an honest one."""
+"""An implementation that misbehaves costs its own cell: real files and processes."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""Where workers come from and how they end: the forkserver, its guards, and what the parent asks of them."""
+"""Where workers come from and how they end."""
 
 import os
 import signal
@@ -94,7 +94,7 @@ def test_killed_forkserver_takes_its_workers_with_it(mark):
 
 
 def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, monkeypatch):
-    """By its parent; or, if that was killed too, by the next one that starts. Those of one that lives stay."""
+    """By its parent, or by the next one that starts. Those of a living one stay."""
     place = tmp_path / "tmp"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -134,7 +134,7 @@ def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, mon
 
 
 def test_worker_that_dies_with_the_question_unread(hire, mark):
-    """What it leaves in the socket resets the connection, which is a death like any other and no message."""
+    """The unread rest resets the connection, which is a death and no message."""
     worker = hire()
     pid = max(processes(mark))  # the last to be started
     os.kill(pid, signal.SIGSTOP)

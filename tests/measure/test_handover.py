@@ -1,4 +1,4 @@
-"""What an author hands over is read as data, and refused where no capture can have given it."""
+"""A hand-over is read as data, and refused where no capture can have given it."""
 
 import ctypes
 import json
@@ -52,7 +52,6 @@ def node(**changes):
 
 
 def timed(found):
-    """A hand-over that times this."""
     return package(units=(unit(), found))
 
 

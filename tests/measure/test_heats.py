@@ -1,4 +1,4 @@
-"""Which entrants share a heat, and heats of a contest in which somebody runs out of memory."""
+"""Which entrants share a heat, and heats that run out of memory."""
 
 import math
 import random

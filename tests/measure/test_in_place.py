@@ -1,4 +1,4 @@
-"""Launches that overwrite an input: what is refused, and what is done to the input before each of them."""
+"""Launches that overwrite an input."""
 
 from dataclasses import asdict, replace
 from pathlib import Path

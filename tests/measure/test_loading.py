@@ -1,4 +1,4 @@
-"""How a worker executes an implementation: from the bytes that were hashed, whatever becomes of the files."""
+"""A worker executes the bytes that were hashed, whatever becomes of the files."""
 
 import inspect
 import linecache

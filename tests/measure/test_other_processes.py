@@ -1,4 +1,4 @@
-"""Another process on the GPU is named and warned about; one of ours, or of a run that waits its turn, is not."""
+"""Another process on the GPU is named, but for our own and for runs that wait."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def nvml(monkeypatch):
 
 @pytest.fixture
 def stranger(tmp_path):
-    """A process that is not ours, though in the tests we have to start it: its parent is gone."""
+    """A process that is not ours: its parent is gone."""
     (tmp_path / "train.py").write_text("import time; time.sleep(60)")
     start = "import sys, subprocess as s; print(s.Popen([sys.executable, *sys.argv[1:]], stdout=-3, stderr=-3).pid)"
     command = [sys.executable, "-c", start, str(tmp_path / "train.py"), "--password=secret"]
@@ -103,7 +103,7 @@ def test_a_pid_of_another_namespace_counts_if_older_than_us(nvml):
 
 
 def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml, child):
-    """As a worker of another run is for a moment at that run's end: without a command line, not yet taken down."""
+    """As a worker is for a moment at its run's end: without a command line."""
     nvml.compute = {child.pid: 1}
     others = OtherProcesses(device.Monitor(CARD))
     child.kill()

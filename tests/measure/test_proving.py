@@ -1,4 +1,4 @@
-"""Operators of files in a worker: their code, what they expect of outputs, and what proves one unsound."""
+"""Operators of files in a worker: code, expectations, and proofs that one is unsound."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A case that is looked at again: who takes part, what is built anew, and what stands if it fails."""
+"""A case that is looked at again: who takes part, and what stands if that fails."""
 
 import math
 from dataclasses import replace
@@ -99,7 +99,6 @@ def ground(tmp_path):
 
 
 def entered(ground, wrong_from=99):
-    """The honest implementation, and one that is wrong from a build on."""
     (ground.folder / "good.py").write_text(GOOD.replace("WRONG_FROM", str(wrong_from)))
     return registry.find([ground.folder])
 

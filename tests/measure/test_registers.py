@@ -1,4 +1,4 @@
-"""--softbench-registers: what the kernels of measured implementations take, and nothing lost where that is not known."""
+"""--softbench-registers: what kernels take, and nothing lost where that is unknown."""
 
 import importlib.util
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The roofs by mix of reads and writes: what they move, what their check refuses, what each operator is held against."""
+"""The roofs by mix of reads and writes."""
 
 import re
 from pathlib import Path

@@ -148,7 +148,7 @@ def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world, monkey
 
 
 def test_samples_of_one_place_and_round_are_neighbours_in_time(monkeypatch):
-    """A card that slows down all the way through must leave the paired ratios as they are."""
+    """A card that slows down steadily leaves the paired ratios as they are."""
     ratios = []
     for seed in range(12):
         world = World(monkeypatch, seed)

@@ -1,4 +1,4 @@
-"""compute-sanitizer's first finding in a cell, by a program that takes its place: it needs a GPU."""
+"""compute-sanitizer's first finding in a cell, by a stand-in for it."""
 
 import pytest
 from support.builders import softmax_case

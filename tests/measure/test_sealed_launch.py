@@ -1,4 +1,4 @@
-"""A referee's launches on the CPU: what is drawn, what is shown, and how often."""
+"""A referee's launches on the CPU."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -28,8 +28,6 @@ FOUND = HandOver(BASES[0], (), (Function(Stretch(0, 0), 0, (), ()),), ((),), ((A
 
 
 class Fake:
-    """Memory of the CPU in the place of the GPU's; how often each place was shown, and which graphs ran."""
-
     def __init__(self, monkeypatch):
         self.base, self.places, self.shown, self.ran = BASES[0], {}, 0, []
         self.freed = []

@@ -1,4 +1,4 @@
-"""Which of the timed launches a profiler sees, and how often; and the order in which a referee makes the nodes of a graph."""
+"""Which timed launches a profiler sees, and the order of a graph's nodes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Placements of a GPU that is throttled, or whose clocks are down: kept out of the statistics, measured again, kept and named."""
+"""Placements of a GPU that is throttled or whose clocks are down."""
 
 import pytest
 from support import builders as make
@@ -23,7 +23,7 @@ WHY = {
 
 
 def measured(world, readings, *entrants, budget_s=1e9):
-    """A heat whose placements read these, and then the last of them; slow where the GPU is not fine."""
+    """A heat whose placements read these, and then the last of them."""
     left = list(readings)
     slow = {HOT: 1.2, SLOW: 1.3, LOW: 1.3}
 

@@ -1,4 +1,4 @@
-"""What an author is told of a failure: a traceback from the own file down, what was printed, and where a crash was."""
+"""What an author is told of a failure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Memory traffic: the profiler's table is read as it is, what goes wrong is said, and only the marked calls count."""
+"""Memory traffic, by the profiler's table."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_stream_keeps_the_l2_busy_at_both_ends(moved, calls):
 
 
 def program(folder, monkeypatch, body):
-    """An ncu that writes its arguments to a file and does what the body says; `log` is its --log-file."""
+    """An ncu that notes its arguments and does what the body says; `log` is its --log-file."""
     path = folder / "ncu"
     start = "import json, os, sys, time\nlog = sys.argv[sys.argv.index('--log-file') + 1]\n"
     start += f"open({str(folder / 'asked')!r}, 'a').write(json.dumps(sys.argv) + chr(10))\n"
@@ -157,7 +157,6 @@ json.dump(said, open(request["counts"], "w"))"""
 
 
 def test_sealed_variants_share_a_process(tmp_path, monkeypatch):
-    """It says how many calls count. One whose kernels ncu does not see costs the others nothing."""
     asked = program(tmp_path, monkeypatch, COUNTS.replace("FAULT", ""))
     entrants = [sealed(), Entrant(make.variant("mine"), "entrant"), sealed("none"), sealed("other")]
     entrants.insert(0, Entrant(make.variant("copy"), "roof"))

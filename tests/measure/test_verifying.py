@@ -1,4 +1,4 @@
-"""What a heat does between the turns that count: timed calls are compared, and the turns behind a pause are discarded."""
+"""What a heat does between the turns that count."""
 
 import pytest
 from support.simulated import FULL, PLAN, World, placements
@@ -86,7 +86,7 @@ def test_behind_new_buffers_turns_count_only_after_a_while(world, entrants, lead
 
 
 def test_one_slow_round_behind_new_buffers_moves_no_time(world):
-    """With outputs of 1 GB an H200 is slow for longer than the turns that do not count; also for who is far behind."""
+    """With outputs of 1 GB an H200 is slow for longer than the turns that do not count."""
     pair = world.enter("a", 4e6), world.enter("far", 6e6)
     placed = [0]
 

@@ -1,4 +1,4 @@
-"""The clock of machines without a GPU: what is timed, what is kept of it, and whom it does not believe."""
+"""The clock of machines without a GPU."""
 
 import gc
 import threading
