@@ -78,7 +78,7 @@ def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own():
     assert found["eager"].role == "entrant"
 
 
-def test_where_the_roof_ends_all_are_apart_and_who_ends_it_is_blamed():
+def test_all_are_apart_where_the_roof_ends_and_its_killer_is_blamed():
     world = World(lambda there: {"copy", "mine"} & {"copy", *there} if "killer" in there else set())
     found = world.records()
     assert [there for there, _ in world.held[1:]] == [{"eager"}, {"mine"}, {"killer"}]

@@ -73,7 +73,7 @@ OUTSIDE = "worked outside its turns: "
         (1, {"outside": 2, "said": 0.001}, "graph", ""),  # a GPU's turns are not judged so
     ],
 )
-def test_who_works_outside_its_turns_or_says_less_than_was_seen_is_incorrect(monkeypatch, placements, how, clock, why):
+def test_work_outside_turns_and_times_too_short_are_incorrect(monkeypatch, placements, how, clock, why):
     world = World(monkeypatch, clock=clock)
     for _ in range(placements):
         world.placement(**how)

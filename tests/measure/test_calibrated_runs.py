@@ -95,7 +95,7 @@ def test_disturbed_clocks_are_checked_again(monkeypatch, pool):
     assert calibrated(pool, (1, 2, 3, 4)) == [(FAST, CALL)] * 2 + [(RIGHT, CALL)] * 2
 
 
-def test_a_call_clock_that_stays_off_is_tried_five_times_in_a_run(monkeypatch, pool):
+def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
     tried = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, replace(FAST, clock="call")))
     calibrated(pool, range(1, 9))

@@ -63,7 +63,7 @@ def test_500_launches_flush_a_cache_of_125_mib():
 
 
 @over("case", SHAPES.profile("attention"))
-def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case):
+def test_longer_arithmetic_has_fewer_launches(case):
     """By their bytes alone 18 launches of 2.5 ms would be a millisecond."""
     flops_ns = operators.counted_flops(case) / (BALANCE * PEAK_GB_S)
     moved = operators.get(case.operator).ideal_bytes(case)
@@ -82,7 +82,7 @@ def test_where_arithmetic_takes_longer_a_replay_has_fewer_launches(case):
         *((2**27, 2**26, 0.0, False), (2**28, 2**10, 0.0, False), (2**26, 2**26, 1e6, False)),  # a gradient; a loss; arithmetic
     ],
 )
-def test_no_input_comes_twice_where_a_copy_of_its_output_would_gain(read, written, arithmetic_ns, is_reused):
+def test_no_input_comes_twice_where_a_cache_would_gain(read, written, arithmetic_ns, is_reused):
     plan = plan_graph(read, written, L2_BYTES, PEAK_GB_S, arithmetic_ns)
     assert (plan.inputs < plan.launches) == is_reused
 

@@ -56,6 +56,11 @@ def test_what_was_not_seen_is_no_sample(seen, why):
         spans(seen, 1)
 
 
+def event(name, start, stop, kind):
+    values = {"name": name, "start_ns": start, "duration_ns": stop - start, "device_type": kind}
+    return SimpleNamespace(**{key: lambda value=value: value for key, value in values.items()})
+
+
 class Gpu:
     def __init__(self, *, sees=True):
         self.host = self.free = 0
@@ -88,15 +93,8 @@ class Gpu:
     @property
     def kineto_results(self):
         kinds = torch.autograd.DeviceType
-        events = [self._event(activity, kinds.CUDA) for activity in self.seen]
-        return SimpleNamespace(events=lambda: [self._event(Activity("cudaLaunchKernel", 0, 5), kinds.CPU), *events])
-
-    @staticmethod
-    def _event(activity, kind):
-        name, start, stop = activity
-        return SimpleNamespace(
-            name=lambda: name, start_ns=lambda: start, duration_ns=lambda: stop - start, device_type=lambda: kind
-        )
+        found = [(Activity("cudaLaunchKernel", 0, 5), kinds.CPU), *((activity, kinds.CUDA) for activity in self.seen)]
+        return SimpleNamespace(events=lambda: [event(*activity, kind) for activity, kind in found])
 
 
 def clock_of(gpu):

@@ -196,7 +196,7 @@ def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_thro
     assert reading.is_throttled is is_throttled
 
 
-def test_another_gpu_is_refused_naming_both_unless_any_will_do(collected, refusal, monkeypatch):
+def test_another_gpu_is_refused_unless_any_will_do(collected, refusal, monkeypatch):
     monkeypatch.setattr(device, "gpu", lambda: H200)
     asks = ("--softbench-profile=cpu", "--softbench-expect-gpu")
     for given in (["H200"], ["H100", "--softbench-any-gpu"]):

@@ -187,7 +187,7 @@ def test_ranges():
     assert without((0, 10), [(0, 10)]) == []
 
 
-def test_slack_is_what_a_block_has_behind_its_output_and_nothing_freed():
+def test_slack_is_the_rest_of_a_block_and_nothing_freed():
     used = [(AT, 512), (AT + 512, 512)]
     assert _slack(unit(), used, [(AT, 64), (AT + 512, 64)]) == ((AT + 576, 448),)
     assert _slack(unit(), used, [(AT + 512, 64), (AT + 640, 128)]) == ((AT + 576, 64), (AT + 768, 256))

@@ -65,7 +65,7 @@ def test_nobody_is_admitted_where_no_worker_lives(world):
 
 
 @pytest.mark.parametrize(("room", "at_once"), [(5, 1), (6, 2), (50, 4)])
-def test_only_those_with_room_for_two_placements_are_placed_at_once(world, monkeypatch, room, at_once):
+def test_all_placed_at_once_have_room_for_two_placements(world, monkeypatch, room, at_once):
     sizes, ask = [], world.ask
     monkeypatch.setattr(world, "ask", lambda asked: sizes.append([*asked.values()]) or ask(asked))
     held = PLAN.bytes_held(*operators.moved_bytes(make.softmax_case()))

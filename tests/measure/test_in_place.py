@@ -137,6 +137,6 @@ assert y is x and torch.equal(x.view(torch.int32), ~given.view(torch.int32))
 """
 
 
-def test_in_the_interpreter_inputs_are_put_back_and_the_roof_overwrites_them(tmp_path):
+def test_inputs_are_put_back_and_the_roof_overwrites_them(tmp_path):
     pytest.importorskip("triton")
     interpreted(tmp_path, SCRIPT.replace("TESTS", repr(str(Path(__file__).parents[1]))))

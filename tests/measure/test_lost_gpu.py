@@ -59,7 +59,7 @@ def own_breaker(case):
 """
 
 
-def test_a_lost_gpu_ends_the_run_which_is_resumed_when_it_is_back(tmp_path):
+def test_a_lost_gpu_ends_the_run_which_can_be_resumed(tmp_path):
     folder = project(tmp_path, breaker=BREAKER)
     (folder / "shapes.yaml").write_text(SHAPES)
     (folder / "conftest.py").write_text(CONFTEST)

@@ -63,7 +63,7 @@ def found(nvml):
     return list(OtherProcesses(device.Monitor(CARD)).names().values())
 
 
-def test_a_stranger_is_named_without_its_arguments_and_a_desktop_too(nvml, stranger):
+def test_a_stranger_is_named_without_its_arguments(nvml, stranger):
     nvml.graphics = {stranger: None}
     assert found(nvml) == [f"{TRAIN} (pid {stranger})"]
     nvml.compute, nvml.graphics = {stranger: 4_200_000_000}, None
@@ -102,7 +102,7 @@ def test_a_pid_of_another_namespace_counts_if_older_than_us(nvml):
     assert list(others.names().values()) == [f"a process without a name (pid {early}, 2.0 GB)"]
 
 
-def test_one_that_ended_is_no_neighbour_though_nvml_lists_it_still(nvml, child):
+def test_who_ended_is_not_there_though_nvml_lists_it(nvml, child):
     """As a worker is for a moment at its run's end: without a command line."""
     nvml.compute = {child.pid: 1}
     others = OtherProcesses(device.Monitor(CARD))

@@ -87,7 +87,7 @@ def test_infinities_are_exact_and_what_a_dtype_cannot_hold_is_one():
     assert not check.compare(case, (x,), torch.full_like(x, 65504.0)).ok
 
 
-def test_inputs_are_drawn_as_declared_and_a_reference_may_write_into_its_own():
+def test_inputs_are_as_declared_and_a_reference_may_write_into_its_own():
     operator = loaded(
         L2NORM.replace("    length = x.square()", "    x += 0\n    weight *= 1\n    length = x.square()", 1), "l2norm"
     )

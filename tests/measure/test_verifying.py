@@ -132,15 +132,8 @@ def test_the_round_after_a_verification_does_not_count(world):
 
 def test_lack_of_memory_is_compared_again_after_another_turn(world):
     """The comparison that failed may have changed an input for its last launch: the outputs no longer belong to it."""
-    refused = []
-
-    def once(op, *_):
-        if op == "verify" and not refused:
-            refused.append(True)
-            return FULL
-        return None
-
-    a, b = world.enter("a", fault=once), world.enter("b")
+    answers = iter([FULL])
+    a, b = world.enter("a", fault=lambda op, *_: next(answers, None) if op == "verify" else None), world.enter("b")
     assert world.heat(a, b).out_of_memory == []
     ours = [op for op, e in world.log if e is a]
     first = ours.index("verify")
