@@ -1,14 +1,21 @@
-"""How a sample is planned, and the buffers that it is taken on."""
+"""How a sample is planned, the buffers that it is taken on, and the clock of machines without a GPU."""
 
+import gc
 import math
+import threading
+import time
 
+import pytest
 from support.grids import over
 from support.paths import ROOT
 
 from softbench.cases import matrix, operators
 from softbench.measure import check
-from softbench.measure.clocks import Placement
+from softbench.measure.clocks import COMPARED_CALLS, Placement
+from softbench.measure.guards.two_clocks import disagreement
+from softbench.measure.incorrect import WrongWhenTimed
 from softbench.measure.plans import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, plan_graph, plan_wall
+from softbench.measure.wall import WallClock
 from softbench.model import BALANCE, DTYPE_BYTES, Case
 
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
@@ -113,3 +120,144 @@ def test_who_computes_an_input_once_is_found_by_its_repetition():
 
     assert reason(lambda x: x.softmax(-1)) == ""
     assert "row" in reason(kept)
+
+
+CASE = Case("softmax", (4, 64), "float32", "float32")
+
+
+def placed(launch, launches=5, inputs=2, case=CASE, seed=1):
+    return WallClock().place(operators.get("softmax"), case, launch, Plan(launches, inputs, ""), seed, None)
+
+
+def test_inputs_come_round_and_every_output_is_kept():
+    seen = []
+    place = placed(lambda x: (seen.append(x.data_ptr()), x + 1)[1])
+    one, two = (inputs[0] for inputs in place.buffers.inputs)
+    assert not one.equal(two)
+    assert place.turn() > 0
+    a, b = one.data_ptr(), two.data_ptr()
+    assert seen == [b, a, b, a, b, a]  # the first is not timed
+    outputs = place.buffers.outputs
+    assert len({t.data_ptr() for t in outputs}) == len(outputs) == 5
+    for _ in range(20):
+        picked = place.buffers.pick()
+        assert 4 <= len(picked) <= 5  # a call may be drawn twice
+        assert all(y.equal(x + 1) for (x,), y in picked)
+
+
+@over(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
+def test_each_turn_changes_one_element_and_picks_its_call(launches, count):
+    place = placed(lambda x: x + 1, launches, count)
+    inputs = [x for (x,) in place.buffers.inputs]
+    for _ in range(10):
+        before, versions = [x.clone() for x in inputs], [x._version for x in inputs]
+        place.turn()
+        changed = [int((x != old).sum()) for x, old in zip(inputs, before, strict=True)]
+        assert sorted(changed) == [0] * (count - 1) + [1]
+        assert [x._version for x in inputs] == versions  # no cache learns of it without reading
+        moved = changed.index(1)
+        picked = place.buffers.pick()
+        assert any(x is inputs[moved] for (x,), _ in picked)
+        assert all(y.equal(x + 1) for (x,), y in picked)
+
+
+def test_a_timer_that_is_patched_later_is_not_called(monkeypatch):
+    place = placed(lambda x: time.sleep(0.002), 2)
+    for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):
+        monkeypatch.setattr(time, name, lambda: 0)
+    assert place.turn() >= 4_000_000
+
+
+def test_placements_of_other_seeds_hold_other_values():
+    values = [placed(abs, seed=seed).buffers.inputs[0][0] for seed in (10, 20, 10)]
+    assert values[0].equal(values[2])
+    assert not values[0].equal(values[1])
+
+
+def test_a_wall_turn_times_its_calls_and_no_other():
+    slept = iter([0.02, *[0.002] * 5])
+    ns = placed(lambda x: time.sleep(next(slept))).turn()
+    assert 10_000_000 <= ns < 20_000_000
+
+
+def test_the_last_call_is_kept_and_no_more_than_are_compared():
+    place = placed(lambda x: x + 1, 100)
+    for _ in range(20):
+        place.turn()
+        picked = place.buffers.pick()
+        assert picked[0][1] is place.buffers.outputs[-1]
+        assert len(picked) <= COMPARED_CALLS + 1
+
+
+@over("name", ["now", "other"])
+def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name):
+    place = placed(lambda x: x + 1)
+    right = getattr(place.clock, name)
+    for clock in (o for o in gc.get_objects() if type(o) is WallClock):
+        setattr(clock, name, lambda *a: right(*a) // 10)
+    with pytest.raises(WrongWhenTimed, match=": patched: a clock of the harness was replaced"):
+        place.turn()
+    place = placed(lambda x: x + 1)
+    place.clock.now = time.process_time_ns  # a function of Python by another name is no clock either
+    with pytest.raises(WrongWhenTimed, match="patched"):
+        place.turn()
+
+
+@over(
+    ("ns", "least", "most", "is_believed"),
+    [
+        (1_000_000, 999_900, 1_000_100, True),
+        (1_000_000, 999_900, 9_000_000, True),  # the process rested between two readings
+        (1_000_000, 1_005_000, 1_005_200, True),  # the system slews one of them
+        (100_000, 999_900, 1_000_100, False),
+        (1_000_000, 99_900, 100_100, False),
+        (-5_000, 10, 100, False),
+    ],
+)
+def test_a_time_lies_between_those_of_the_other_clock(ns, least, most, is_believed):
+    assert (disagreement(ns, least, most) == "") is is_believed
+
+
+def test_nothing_of_a_placement_hides_the_turn_of_its_class():
+    with pytest.raises(AttributeError):
+        placed(abs).turn = lambda: 1
+
+
+def test_a_late_write_of_a_thread_is_seen_though_right_by_then():
+    import torch
+
+    threads = []
+
+    def work(x, y):
+        time.sleep(0.02)
+        y.copy_(x.softmax(-1))
+
+    def launch(x):
+        y = torch.empty_like(x)
+        threads.append(threading.Thread(target=work, args=(x, y)))
+        threads[-1].start()
+        return y
+
+    place = placed(launch)
+    place.turn()
+    for thread in threads:
+        thread.join()
+    assert all(y.equal(x.softmax(-1)) for (x,), y in place.buffers.pick())
+    assert place.buffers.changed().startswith("left unfinished: ")
+
+
+def test_nan_that_stays_has_not_changed():
+    import torch
+
+    empty = Case("softmax", (0, 64), "float32", "float32")
+    for place in (placed(lambda x: (torch.full_like(x, float("nan")).T, x.sum(-1))), placed(lambda x: x + 1, case=empty)):
+        place.turn()
+        assert place.buffers.changed() == ""
+
+
+def test_no_state_of_the_process_says_what_will_be_compared():
+    """What is drawn comes from the system: an object that holds a state would be copied and asked first."""
+    place = placed(lambda x: x + 1, 50)
+    state = place.buffers._rng
+    with pytest.raises(NotImplementedError):
+        state.getstate()
