@@ -208,11 +208,8 @@ def test_an_elf_file_in_memory_is_taken_whole():
 @over(
     ("structure", "size"),
     [
-        (driver.KernelParams, 72),
-        (driver.FillParams, 40),
-        (driver.CopyParams, 200),
-        (driver._AllocationProperties, 32),
-        (driver._Access, 12),
+        *((driver.KernelParams, 72), (driver.FillParams, 40), (driver.CopyParams, 200)),
+        *((driver._AllocationProperties, 32), (driver._Access, 12)),
     ],
 )
 def test_structures_have_the_drivers_sizes(structure, size):

@@ -1,19 +1,25 @@
-"""A GPU that falls off, or that somebody else has filled, in the middle of a run: it ends, and loses nothing.
+"""A GPU that falls off in the middle of a run, which loses nothing; and processes that are ended from outside.
 
 No GPU is needed: a made-up one whose workers run on the CPU for as long as it is there. Without it they want CUDA, which is
 hidden from them, and the contexts of those that live end with it.
 """
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from support.builders import ended, softmax_case, timed, variant
 from support.cards import H200
-from support.offenders import BAD, write
+from support.offenders import BAD, arena, passed, write
 from support.pools import Forked
 from support.projects import bench, project, record_lines
+from support.simulated import heats
 
 from softbench.cases import registry
+from softbench.measure.contest import apart
+from softbench.measure.contest.apart import BLAMED, Outcome
 from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.measure.contest.workers import Answer
@@ -111,3 +117,102 @@ def test_the_gpu_is_not_accused_by_one_process_that_was_killed(monkeypatch, answ
     monkeypatch.setattr(WorkerPool, "apart", lambda *_, **__: left.pop(0))
     assert WorkerPool("cuda").refused() == why
     assert left == []
+
+
+CASE = softmax_case(16, 256)
+VARIANTS = [variant(name) for name in ("eager", "mine", "killer")]
+
+SIBLINGS = """
+mine, forkservers = os.getpid(), [int(p) for p in os.listdir('/proc') if p.isdigit()]
+for pid in forkservers:
+    try:
+        is_leaf = not Path(f"/proc/{pid}/task/{pid}/children").read_text().strip()
+        mark = ("SOFTBENCH_TEST_MARK=" + os.environ["SOFTBENCH_TEST_MARK"]).encode()
+        if pid != mine and is_leaf and mark in Path(f"/proc/{pid}/environ").read_bytes():
+            os.kill(pid, signal.%s)
+    except OSError: pass
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
+def test_a_killed_or_stopped_rival_is_measured_again_alone(tmp_path, how):
+    write(tmp_path, "killer", "launch", f"if calls == 2:\n{SIBLINGS % how}".replace("\n", "\n    "))
+    with arena(tmp_path, 4, SOFTBENCH_NAMESPACES="off", SOFTBENCH_CONFINE="off") as field:
+        found = field.run(BAD)
+        assert len(set(field.pids("honest"))) == 2, found["honest"].reason
+    assert passed(found, ["honest", "killer"]), {name: record.reason for name, record in found.items()}
+    assert any(note.startswith("measured again, apart") for note in found["honest"].notes)
+
+
+class World:
+    def __init__(self, victims):
+        self.victims = victims
+        self.held = []
+
+    def once(self, variants, roofs):
+        there = {v.implementation for v in variants}
+        self.held.append((there, [v.id for v in roofs] if roofs else None))
+        roles = [*((v, "entrant") for v in variants), (variant("copy"), "roof")]
+        if "eager" not in there:
+            roles.append((variant("eager"), "reference"))
+        entrants = [Entrant(one, role, is_baseline=one.implementation == "eager") for one, role in roles]
+        lost = [e for e in entrants if e.variant.implementation in self.victims(there)]
+        return Outcome([self._record(e, e in lost) for e in entrants], lost)
+
+    @staticmethod
+    def _record(entrant, is_lost):
+        name = entrant.variant.implementation
+        if is_lost:
+            return ended(CASE, name, Status.CRASHED, "died", role=entrant.role)
+        return timed(CASE, name, 5e4, role=entrant.role)
+
+    def records(self):
+        return {r.variant.id: r for r in apart.measured(VARIANTS, self.once)}
+
+
+def test_where_nobody_was_ended_there_is_one_contest():
+    world = World(lambda there: set())
+    assert {r.status for r in world.records().values()} == {Status.PASSED}
+    assert len(world.held) == 1
+
+
+def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own():
+    world = World(lambda there: {"mine"} if "killer" in there else set())
+    found = world.records()
+    assert world.held[1:] == [({"mine"}, ["copy"])]
+    measured = {name: heats(record) for name, record in found.items()}
+    assert measured == {"mine": [1], "killer": [0], "copy": [0, 1], "eager": [0, 1]}
+    assert found["eager"].role == "entrant"
+
+
+def test_all_are_apart_where_the_roof_ends_and_its_killer_is_blamed():
+    world = World(lambda there: {"copy", "mine"} & {"copy", *there} if "killer" in there else set())
+    found = world.records()
+    assert [there for there, _ in world.held[1:]] == [{"eager"}, {"mine"}, {"killer"}]
+    assert (found["killer"].status, found["killer"].reason) == (Status.CRASHED, BLAMED)
+    assert {found[name].status for name in ("eager", "mine", "copy")} == {Status.PASSED}
+    assert heats(found["mine"]) == [1]
+    assert heats(found["copy"]) == heats(found["eager"]) == [0, 1]
+
+
+def test_who_is_ended_again_alone_has_crashed():
+    found = World(lambda there: {"mine"} & there).records()
+    assert (found["mine"].status, found["mine"].reason) == (Status.CRASHED, "died")
+    assert found["killer"].status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "was_killed", "is_isolated", "role", "counts"),
+    [
+        (True, False, True, "entrant", True),
+        (False, True, False, "entrant", True),
+        (False, True, True, "entrant", False),
+        (False, True, True, "roof", True),
+        (False, False, False, "roof", False),
+    ],
+)
+def test_whose_end_may_be_another_s_doing(is_lost, was_killed, is_isolated, role, counts):
+    entrant = Entrant(variant("mine"), role)
+    entrant.settle(Status.CRASHED, "died")
+    entrant.worker = SimpleNamespace(is_lost=is_lost, was_killed=was_killed, is_isolated=is_isolated)
+    assert bool(apart.ended([entrant])) == counts

@@ -33,10 +33,7 @@ cat <<'END'
 @over(
     ("output", "lines"),
     [
-        (CLEAN, 0),
-        ("", 0),
-        ("no line of a tool", 0),
-        ("========= Error: Target application terminated before first instrumented API call\n", 0),
+        *((text, 0) for text in (CLEAN, "", "no line of a tool", "========= Error: Target application terminated\n")),
         (FOUND, 4),
         (FOUND.replace("=========     by", "=========     \x1b[31mby"), 4),
         ("========= Invalid read\n" + "=========     at x\n" * 1000, 8),

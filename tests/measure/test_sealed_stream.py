@@ -75,8 +75,7 @@ def test_halves_are_whole_calls_and_enough_of_them(launches, calls, replays, cou
 def test_bytes_of_copies_and_fills_are_those_of_a_call():
     raw = bytes(driver.CopyParams(width=100, height=2, depth=1))
     nodes = [Node(driver.COPY, Stretch(0, len(raw))), *CALL[1:]]
-    whole = HandOver(BASES[0], (), (), (), (), (), (unit(1, nodes), unit(1, nodes), unit(3, nodes * 3)))
-    assert stream(Package(whole, memoryview(raw), ""), 1, lambda part: lambda: None).unseen == 400
+    assert stream(Package(found(unit(3, nodes * 3)), memoryview(raw), ""), 1, lambda part: lambda: None).unseen == 400
 
 
 def empty_nodes(count, edges):
