@@ -107,7 +107,7 @@ def test_processor_time_includes_descendants(tmp_path):
 
 
 @over(("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
-def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(monkeypatch, soft, hard, raised):
+def test_the_limit_of_open_files_is_raised(monkeypatch, soft, hard, raised):
     done, limits = [], {"getrlimit": lambda kind: (soft, hard), "setrlimit": lambda kind, to: done.append(to)}
     monkeypatch.setattr(descriptors, "resource", SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, **limits))
     descriptors.make_room(41)

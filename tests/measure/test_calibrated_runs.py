@@ -20,7 +20,7 @@ from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.model import Calibration, calibration
-from softbench.records import retries, store
+from softbench.records import retries
 from softbench.render.report.trust import checks
 from softbench.session import session
 from softbench.session.selection import Selection
@@ -103,7 +103,7 @@ def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
 
 
 @over(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
-def test_a_case_whose_ranking_clock_was_refused_is_measured_again(clocks, due):
+def test_a_refused_ranking_clock_is_measured_again(clocks, due):
     records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
     assert retries.is_due(records, "graph") == due
 
@@ -117,18 +117,6 @@ def run_with(*calibrations):
 
 def on_the_page(run):
     return {check.text: check.good for check in checks(leaderboard.build(run))}
-
-
-def test_calibrations_are_kept_and_damaged_ones_refused(tmp_path):
-    run = run_with(FAST, BLIND)
-    writer = store.Writer.create(tmp_path, run.passport)
-    writer.append(run.records)
-    assert [r.calibrations for r in store.read(writer.path).records] == [(FAST, BLIND), ()]
-    for old, new in (("116400", "-116400"), ("[40000,", "["), ("116400", "116400.5")):
-        damaged = tmp_path / "damaged.jsonl"
-        damaged.write_text(writer.path.read_text().replace(old, new))
-        with pytest.raises(store.StoreError, match=":2: is no record"):
-            store.read(damaged)
 
 
 def test_the_page_says_how_the_clocks_stand():

@@ -79,7 +79,7 @@ def test_outputs_that_were_guessed_or_differ_at_every_launch():
     assert noise.startswith("nondeterministic, two launches on the same inputs are farther apart than rounding takes them: ")
 
 
-def test_a_wrong_output_of_a_drawn_case_is_not_called_precomputed():
+def test_drawn_cases_are_not_called_precomputed():
     """Half of all seeds give such a case the same input again."""
     case = question("softmax", distribution="drawn_5")
     assert reason(case, lambda x: (x * 1.001).softmax(-1)).startswith("row 0, ")
@@ -112,7 +112,7 @@ def test_outputs_that_differ_by_their_rounding_alone_pass():
 
 
 @over("late_s", [0.005, 0.03])
-def test_an_output_that_is_written_after_the_launch_has_returned(late_s, monkeypatch):
+def test_an_output_written_after_the_launch(late_s, monkeypatch):
     monkeypatch.setattr(watching, "PATIENCE_S", 5.0)
 
     def launch(x):

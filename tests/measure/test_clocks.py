@@ -190,7 +190,7 @@ def test_the_last_call_is_kept_and_no_more_than_are_compared():
 
 
 @over("name", ["now", "other"])
-def test_a_clock_that_was_replaced_in_the_object_is_not_believed(name):
+def test_a_replaced_clock_is_not_believed(name):
     place = placed(lambda x: x + 1)
     right = getattr(place.clock, name)
     for clock in (o for o in gc.get_objects() if type(o) is WallClock):

@@ -53,7 +53,7 @@ def call(name, *arguments):
 @needs_all
 @pytest.mark.parametrize("place", ["import", "factory"])
 @pytest.mark.parametrize("namespaces", ["", "off"])
-def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path, place, namespaces):
+def test_an_implementation_reaches_nothing_but_its_own(tmp_path, place, namespaces):
     kernels, records, model = tmp_path / "kernels", tmp_path / "RUN.jsonl", Path(MODEL).read_bytes()
     records.write_text("a record\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -80,7 +80,7 @@ def test_no_implementation_changes_or_reaches_anything_but_its_own(tmp_path, pla
 
 
 @pytest.mark.skipif(HERE["writes"] != "yes", reason="writes cannot be confined here")
-def test_temporary_files_caches_and_allowed_folders_can_be_written(tmp_path):
+def test_temporary_and_allowed_files_can_be_written(tmp_path):
     code = f"""
 import getpass, subprocess, sys, tempfile
 from multiprocessing import Lock, Pipe

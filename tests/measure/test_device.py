@@ -125,7 +125,7 @@ def two(monkeypatch):
     device.gpus.cache_clear()
 
 
-def test_all_visible_gpus_are_found_and_the_first_one_is_measured(two):
+def test_the_first_of_all_visible_gpus_is_measured(two):
     first, second = device.gpus()
     assert first == replace(H200, uuid=f"GPU-{UUIDS[0]}")
     assert second == replace(H200, pci="0000:02:00.0", uuid=f"GPU-{UUIDS[1]}")

@@ -156,7 +156,7 @@ def test_contest_survives_the_loss_of_the_forkserver(tmp_path):
         assert len(set(field.pids("honest"))) == 2
 
 
-def test_interrupted_contest_leaves_nothing_and_the_next_runs(tmp_path):
+def test_an_interrupted_contest_leaves_nothing(tmp_path):
     write(tmp_path, "sleeps", "launch", "time.sleep(600)")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with arena(tmp_path) as field:

@@ -153,7 +153,7 @@ def test_many_variants_meet_in_groups(world):
     assert {e.best_of for e in group} == {20}
 
 
-def test_a_variant_that_dies_in_the_trial_leaves_its_siblings(world):
+def test_a_variant_that_dies_leaves_its_siblings(world):
     good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", 1e6, warps=4)
     bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, DEAD, 5))
     prepared = []

@@ -112,7 +112,7 @@ def test_lines_and_sources_are_those_that_run(family):
     assert (frame.filename, frame.lineno, frame.line) == (str(family / "_helper.py"), 3, "raise ValueError('é')")
 
 
-def test_no_result_has_a_false_hash_after_a_rival_rewrites_a_file(tmp_path):
+def test_no_result_has_a_false_hash(tmp_path):
     from support.offenders import BAD, arena, write
 
     victim = tmp_path / "victim" / "victim.py"
@@ -139,7 +139,7 @@ def nothing(case):
 """
 
 
-def test_a_cubins_function_that_yields_nothing_has_not_compiled(tmp_path):
+def test_cubins_that_yield_nothing_have_not_compiled(tmp_path):
     from support.offenders import NEXT, arena
 
     with arena(tmp_path / "own") as ground:

@@ -124,7 +124,7 @@ def test_an_operator_is_held_against_itself(old, new, words):
     assert words in said
 
 
-def test_the_baseline_gets_wide_inputs_where_its_output_is_wide():
+def test_a_wide_output_has_wide_inputs_of_the_baseline():
     operator = loaded(GELU)
     case = Case("gelu", (6, 40), "float16", "float32")
     inputs = operator.make_inputs(case, "cpu", 1)

@@ -29,7 +29,7 @@ def test_clear_differences_are_decided_after_eight_placements(world):
     assert placements(alone) == placements(roof) == 8
 
 
-def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world, monkeypatch):
+def test_a_slow_entrant_takes_fewer_paired_rounds(world, monkeypatch):
     monkeypatch.setattr(rounds, "ROUNDS", 8)
     a, far = world.enter("a", 1e6), world.enter("far", 1.4e6)
     assert world.heat(a, far).stopped == "decided after 8 placements"
@@ -40,7 +40,7 @@ def test_a_slow_entrant_takes_fewer_rounds_that_still_are_paired(world, monkeypa
     assert turns.endswith("a" * (8 - FAR_ROUNDS))  # it takes part in the first rounds alone
 
 
-def test_a_roof_that_is_much_faster_leaves_the_entrants_their_rounds(world):
+def test_a_faster_roof_leaves_the_entrants_their_rounds(world):
     a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
     world.heat(a, b, roof)
     assert {len(taken) for e in (a, b, roof) for taken in e.samples[0].ns} == {ROUNDS}
@@ -128,7 +128,7 @@ def test_a_heat_out_of_time_goes_on_where_it_was(world):
     assert placements(a) == placements(b) == 8
 
 
-def test_the_order_of_a_round_is_shuffled_and_everybody_has_a_turn(world, monkeypatch):
+def test_the_order_of_a_round_is_shuffled(world, monkeypatch):
     entrants = [world.enter(name, 1e6 * (1 + 0.05 * i)) for i, name in enumerate("abcd")]
     orders = []
     play = Heat._round

@@ -44,7 +44,7 @@ def placed(entrant, clock="graph"):
 
 @pytest.mark.parametrize("bad", [HOT, SLOW, LOW], ids=["throttled", "SM clock", "memory clock"])
 @pytest.mark.parametrize("number", [1, 4, 8])
-def test_an_unsteady_placement_is_measured_again_and_kept_aside(world, bad, number):
+def test_an_unsteady_placement_is_measured_again(world, bad, number):
     a, b = world.enter("a"), world.enter("b", 1.02e6)
     heat = measured(world, [FINE] * (number - 1) + [bad, FINE], a, b)
     assert heat.stopped == "decided after 8 placements"
@@ -124,7 +124,7 @@ def test_the_readings_between_rounds_count(world):
     assert len(calls) > 8 * ROUNDS
 
 
-def test_a_failure_next_to_an_unsteady_placement_stays_a_failure(world):
+def test_a_failure_near_an_unsteady_placement_stays(world):
     a, bad = world.enter("a"), world.enter("bad", fault=at("turn", 3, DEAD))
     measured(world, [FINE, HOT, FINE], a, bad)
     assert (bad.status, bad.samples) == (Status.CRASHED, [])

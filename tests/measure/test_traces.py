@@ -86,7 +86,7 @@ def cell(failed, name):
     return cells_by_name(failed[0])[name]
 
 
-def test_a_failure_shows_the_traceback_from_the_authors_file_down(failed):
+def test_a_traceback_begins_at_the_author_s_file(failed):
     text = section(failed, "bad_raises")
     assert "(_helper.py:2)\n\nTraceback (most recent call last):\n" in text
     assert text.index('File "mine/bad.py", line 13, in launch') < text.index('File "mine/_helper.py", line 2, in deep')

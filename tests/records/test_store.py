@@ -121,7 +121,7 @@ WRONG = [
     ("samples 0 launches", 0),
     ("telemetry", [[1, 2, 3, 4, "", 6]]),
     ("notes", "a note"),
-    ("calibrations", [["graph", [1], []]]),
+    *(("calibrations", [["graph", [1], read]]) for read in ([], [-1], [1.5])),
     ("reason", {}),
     ("ideal_bytes", "many"),
     ("best_of", True),
