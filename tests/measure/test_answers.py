@@ -227,7 +227,7 @@ def test_forged_answers_cost_their_own_cell(tmp_path):
         assert passed(second, [name])
 
 
-def test_what_was_written_after_the_last_answer_comes_to_light(tmp_path):
+def test_what_comes_after_the_last_answer_is_seen(tmp_path):
     code = f"{SAYS}\nimport threading\nthreading.Timer(0.3, lambda: say(ok=True)).start()"
     write(tmp_path, "late", "launch", f"if calls == 1:\n{indent(code, '    ')}")
     write(tmp_path, "zslow", "launch", "time.sleep(0.3)")

@@ -63,7 +63,7 @@ def test_a_storage_outside_the_regions_is_not_judged(card):
     assert card.overrun(y, other, allocated=2, region=4200) == ""  # a temporary may count for the output that was made before
 
 
-def test_an_output_that_is_smaller_than_its_storage_owns_the_rest(card):
+def test_an_output_owns_the_rest_of_its_storage(card):
     padded = card.cut(0, 200)
     assert card.overrun(padded[:50], allocated=1) == ""
     card.storage[200] = 0

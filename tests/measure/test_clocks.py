@@ -41,7 +41,7 @@ def test_published_shapes_are_cold(case):
 
 
 @over("case", [c for c in SHAPES.profile("gpu") if c.elements > 1 << 17])
-def test_an_input_comes_round_again_only_behind_twice_the_cache(case):
+def test_an_input_comes_again_behind_twice_the_cache(case):
     plan, one = planned(case)
     if plan.cache == "cold" and plan.inputs < plan.launches:
         assert plan.inputs * one >= 2 * L2_BYTES
@@ -105,7 +105,7 @@ def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
     assert plan_wall(call_ns) == Plan(launches, 2, "")
 
 
-def test_who_computes_an_input_once_is_found_by_its_repetition():
+def test_who_computes_an_input_once_is_found():
     softmax, case = operators.get("softmax"), Case("softmax", (8, 64), "float32", "float32")
     buffers = Placement(softmax, case, "cpu", Plan(4, 2, ""), seed=1)
     computed = {}
@@ -223,7 +223,7 @@ def test_nothing_of_a_placement_hides_the_turn_of_its_class():
         placed(abs).turn = lambda: 1
 
 
-def test_a_late_write_of_a_thread_is_seen_though_right_by_then():
+def test_a_late_write_is_seen_though_right_by_then():
     import torch
 
     threads = []

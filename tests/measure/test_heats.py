@@ -46,7 +46,7 @@ def test_heats_fill_the_memory_evenly(each, free, groups):
     assert admission.heats(ALWAYS, [*"abcdefg"], most) == [[*ALWAYS, *group] for group in groups]
 
 
-def test_there_is_one_heat_without_others_and_none_without_anybody():
+def test_one_heat_without_others_and_none_without_anybody():
     assert admission.heats(ALWAYS, [], 5) == [ALWAYS]
     assert admission.heats([], [], 5) == []
 

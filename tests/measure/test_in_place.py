@@ -83,7 +83,7 @@ def test_each_turn_has_its_drawn_inputs_but_for_one_element(double):
         assert all(torch.equal(call, x) and torch.equal(x + x, y) for (call,), y in place.pick())
 
 
-def test_each_launch_has_an_input_of_its_own_and_one_more_is_held():
+def test_each_launch_has_its_own_input_and_one_is_held():
     assert operators.over_bytes(CASE) == 128
     one = 1 << 26
     plan = plan_graph(one, one, 1 << 30, 4000, over_bytes=one)

@@ -102,5 +102,5 @@ assert ((changed == 2) | (changed == 0)).all() and (changed == 2).sum() > 56
 """
 
 
-def test_outputs_are_poisoned_and_every_row_of_every_input_changes(tmp_path):
+def test_outputs_are_poisoned_and_every_input_row_changes(tmp_path):
     interpreted(tmp_path, RENEWAL)

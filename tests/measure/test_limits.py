@@ -118,7 +118,7 @@ def test_a_forged_record_counts_as_incorrect(tmp_path):
     assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
 
 
-def test_a_run_without_device_figures_is_read_as_it_was_written(tmp_path):
+def test_a_run_without_device_figures_is_read_as_written(tmp_path):
     record = make.timed(make.softmax_case(32768, 1024), "fast", 1000)
     assert store.read(make.written(tmp_path, record, device={"name": "a GPU"})).records[0].samples == record.samples
 
@@ -174,7 +174,7 @@ def test_no_cell_of_a_kept_run_is_refused():
         assert not [r for r in store.read(path).records if r.reason.startswith("impossible")], path
 
 
-def test_most_of_a_kept_run_would_be_refused_on_a_slower_machine():
+def test_a_slower_machine_refuses_most_of_a_kept_run():
     """Or else the test above would show nothing."""
     run = store.read(next(path for path in KEPT if "-gpu." in path.name))
     slower = {**run.passport.device, "memory_clock_khz": 2_300_000}

@@ -50,7 +50,7 @@ def test_a_family_is_imported_with_its_siblings_and_packages(family):
 
 
 @pytest.mark.parametrize("name", ["mine.py", "_helper.py", "deeper/part.py", "rows.cu"])
-def test_what_was_rewritten_since_the_run_began_is_not_executed(family, name):
+def test_a_file_rewritten_in_the_run_is_not_executed(family, name):
     (variant,) = registry.find([family])
     text = (family / name).read_text()
     given = Path(variant.path), "mine", variant.source_hash

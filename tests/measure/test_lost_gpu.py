@@ -176,7 +176,7 @@ def test_where_nobody_was_ended_there_is_one_contest():
     assert len(world.held) == 1
 
 
-def test_a_victim_alone_is_measured_again_in_a_heat_of_its_own():
+def test_a_lone_victim_has_a_heat_of_its_own():
     world = World(lambda there: {"mine"} if "killer" in there else set())
     found = world.records()
     assert world.held[1:] == [({"mine"}, ["copy"])]

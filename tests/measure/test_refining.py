@@ -52,7 +52,7 @@ def test_only_who_is_open_is_built_and_measured_again(world, monkeypatch):
     assert a.is_open
 
 
-def test_neither_the_roof_nor_an_open_entrant_makes_a_case_close(world):
+def test_roofs_and_open_entrants_make_no_case_close(world):
     """Out of time before the first look all are still in the race."""
     a, b = world.enter("a", tier=SEALED), world.enter("b", 1.2e6, tier=SEALED)
     field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]

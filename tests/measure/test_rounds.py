@@ -16,7 +16,7 @@ def verdict(a, b):
     return stats.compare(a.samples[0], b.samples[0]).verdict
 
 
-def test_clear_differences_are_decided_after_eight_placements(world):
+def test_clear_differences_take_eight_placements(world):
     a, b, c = world.enter("a", 1e6), world.enter("b", 1.02e6), world.enter("c", 1.15e6)
     heat = world.heat(a, b, c)
     assert heat.stopped == "decided after 8 placements"
@@ -147,7 +147,7 @@ def test_the_order_of_a_round_is_shuffled(world, monkeypatch):
     assert all(first.count(e) >= 2 for e in entrants)
 
 
-def test_samples_of_one_place_and_round_are_neighbours_in_time(monkeypatch):
+def test_samples_of_one_round_are_neighbours_in_time(monkeypatch):
     """A card that slows down steadily leaves the paired ratios as they are."""
     ratios = []
     for seed in range(12):
@@ -247,7 +247,7 @@ def test_telemetry_is_read_once_a_placement(world):
     assert a.telemetry == b.telemetry
 
 
-def test_one_kernel_under_two_names_is_rarely_called_different(monkeypatch):
+def test_one_kernel_under_two_names_rarely_differs(monkeypatch):
     called = []
     for seed in range(100):
         world = World(monkeypatch, seed)

@@ -105,7 +105,7 @@ def test_a_stream_has_a_placement_s_inputs_and_its_own_launches(fake):
     assert fake.ran == [2]
 
 
-def test_an_output_may_be_the_input_that_its_operator_overwrites(fake, tmp_path):
+def test_an_output_may_be_the_overwritten_input(fake, tmp_path):
     operator = in_place.known(tmp_path)
     (x,) = operator.make_inputs(in_place.CASE, "cpu", 1)
     kept, offset, size = x.clone(), x.storage_offset(), x.untyped_storage().nbytes()

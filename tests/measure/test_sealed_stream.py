@@ -45,7 +45,7 @@ TOGETHER = {
 
 
 @over("what", TOGETHER)
-def test_all_launches_are_taken_if_the_first_ones_cannot_be_told(what):
+def test_all_launches_are_taken_if_the_first_are_unclear(what):
     timed, most = TOGETHER[what]
     assert first_launches(found(timed), most) is timed
 

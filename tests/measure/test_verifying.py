@@ -61,7 +61,7 @@ def test_a_leader_that_turns_wrong_does_not_pass(world, first):
     assert placements(a) == placements(b) == 8
 
 
-def test_no_count_of_turns_says_when_the_next_verification_is(monkeypatch):
+def test_verifications_follow_no_count_of_turns(monkeypatch):
     seen = []
     for seed in range(40):
         world = World(monkeypatch, seed)
@@ -135,9 +135,8 @@ def test_lack_of_memory_is_compared_again_after_another_turn(world):
     answers = iter([FULL])
     a, b = world.enter("a", fault=lambda op, *_: next(answers, None) if op == "verify" else None), world.enter("b")
     assert world.heat(a, b).out_of_memory == []
-    ours = [op for op, e in world.log if e is a]
-    first = ours.index("verify")
-    assert ours[first : first + 3] == ["verify", "turn", "verify"]
+    operations = "".join(op[0] for op, e in world.log if e is a)
+    assert operations.partition("v")[2].startswith("tv")
     assert a.is_open
     assert b.is_open
 

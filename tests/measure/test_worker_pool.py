@@ -102,7 +102,7 @@ def entrant_at_referee(**ended):
 
 
 @over(("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])])
-def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
+def test_who_is_killed_at_its_referee_is_handed_over_again(ended, tiers):
     preparation, entrant = Preparation(CASE, POOL, 1.0, 0), entrant_at_referee(**ended)
     found = []
     for _ in tiers:
@@ -115,7 +115,7 @@ def test_what_was_killed_at_its_referee_is_handed_over_once_more(ended, tiers):
 
 
 @over(("gib", "most"), [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
-def test_as_many_are_built_at_the_same_time_as_the_memory_holds(gib, most):
+def test_as_many_are_built_at_once_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
     case = Case("softmax", (4096, 131072), "float32", "float32")
     preparation = Preparation(case, POOL, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
