@@ -16,7 +16,7 @@ from softbench.measure.worker import faults
 from softbench.model import Status
 from softbench.records import store
 
-THROWS = "thrown = ctypes.CDLL('libstdc++.so.6')._ZSt20__throw_length_errorPKc; thrown.argtypes = [ctypes.c_char_p]; thrown(b'on purpose')"
+THROWS = "die = ctypes.CDLL('libstdc++.so.6')._ZSt20__throw_length_errorPKc; die.argtypes = [ctypes.c_char_p]; die(b'on purpose')"
 
 # what is done -> its code, and what the reason of the crash must say
 CRASHES = {

@@ -56,7 +56,7 @@ def test_nothing_but_the_overwritten_input_is_right(launch, words):
 
 
 @over(("name", "words"), [("right", ""), ("elsewhere", "not in the memory"), ("unwritten", "got")])
-def test_a_timed_call_is_held_against_its_input_from_before_it(tmp_path, name, words):
+def test_a_timed_call_is_compared_by_its_earlier_input(tmp_path, name, words):
     path = tmp_path / "kernels.py"
     path.write_text(KERNELS)
     request = {"case": asdict(replace(CASE, layout="padded-3")), "path": str(path), "name": name, "source_hash": ""}

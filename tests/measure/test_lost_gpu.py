@@ -112,7 +112,7 @@ LOST = Answer(False, status=Status.RUNTIME_ERROR, reason="start raised", fatal=T
     ("answers", "why"),
     [([KILLED, Answer(True)], ""), ([KILLED, KILLED], KILLED.reason), ([KILLED, None], ""), ([LOST], LOST.reason)],
 )
-def test_the_gpu_is_not_accused_by_one_process_that_was_killed(monkeypatch, answers, why):
+def test_one_killed_process_does_not_accuse_the_gpu(monkeypatch, answers, why):
     left = list(answers)
     monkeypatch.setattr(WorkerPool, "apart", lambda *_, **__: left.pop(0))
     assert WorkerPool("cuda").refused() == why

@@ -59,7 +59,7 @@ def test_an_unsteady_placement_is_measured_again(world, bad, number):
     assert heat.notes() == ["heat 7: decided after 8 placements", f"heat 7, placement {number} does not count: {WHY[bad]}"]
 
 
-def test_a_power_limit_alone_is_a_fact_and_so_is_no_telemetry(world):
+def test_a_power_limit_and_no_telemetry_are_facts(world):
     for readings in ([CAPPED], [CAPPED, Telemetry(1935, 3201, 690, 60), CAPPED], [Telemetry()]):
         a = world.enter(f"a{len(readings)}")
         heat = measured(world, readings, a)
