@@ -133,6 +133,12 @@ def test_a_projects_operator_has_another_name(tmp_path):
 PROFILES = ("log-softmax", "cross-entropy", "masked", "other-rows", "router")
 
 
+def test_hard_inputs_have_fewer_rows_where_timed_ones_have_many():
+    hard = list(matrix.hard(matrix.load(resources.bundled_shapes()).profile("family")))
+    assert max(asked.elements for asked in hard) == 2**26
+    assert {asked.shape for asked in hard if asked.operator == "cross_entropy"} == {(523, 128256)}
+
+
 def test_profiles_ask_each_operator_in_real_shapes():
     shapes = matrix.load(resources.bundled_shapes())
     timed = [asked for name in PROFILES for asked in shapes.profile(name)]

@@ -21,6 +21,7 @@ from softbench.typed.places import Place, PlaceError, compose
 
 MAX_CASES = 10_000
 FIRST_DRAWN = 1
+MOST_HARD_ELEMENTS = 2**26  # of a first input: more rows of the same kind prove no more, and take seconds each
 DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
 _OWN_KEYS = (
     "operator",
@@ -229,7 +230,7 @@ def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
 
 
 def hard(asked: Iterable[Case]) -> Iterator[Case]:
-    """The hard inputs of operators of files, untimed: with the narrowest and the widest rows of a dtype's (timed) cases."""
+    """The hard inputs of operators of files, untimed: the narrowest and the widest rows of a dtype's (timed) cases, not too many."""
     groups: dict[tuple[str, str, str], list[Case]] = {}
     for case in asked:
         if case.elements:
@@ -239,7 +240,9 @@ def hard(asked: Iterable[Case]) -> Iterator[Case]:
         for word in declared.hard if declared else ():
             for end in (1, -1):
                 case = min(found, key=lambda case: (end * case.columns, case.rows))
-                yield replace(case, distribution=word, layout="contiguous", timed=False)
+                most = max(1, MOST_HARD_ELEMENTS // math.prod(case.shape[1:]))
+                shape = tuple(min(size, most) if axis == 0 else size for axis, size in enumerate(case.shape))
+                yield replace(case, shape=shape, distribution=word, layout="contiguous", timed=False)
 
 
 def select(cases: Iterable[Case], options: Iterable[tuple[str, str]]) -> tuple[Case, ...]:
