@@ -230,7 +230,7 @@ def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
 
 
 def hard(asked: Iterable[Case]) -> Iterator[Case]:
-    """The hard inputs of operators of files, untimed: the narrowest and the widest rows of a dtype's (timed) cases, not too many."""
+    """The hard inputs of operators of files, untimed: as many rows as are enough of the narrowest and the widest (timed) ones."""
     groups: dict[tuple[str, str, str], list[Case]] = {}
     for case in asked:
         if case.elements:
