@@ -67,43 +67,43 @@ def test_rows_of_any_length_are_right(operator, params):
     ends_well(run(BODY.format(params=params), operator))
 
 
-TOPK = """
-for dtype in ("float16", "bfloat16", "float32"):
-    right((19, 65), dtype, k=5, renormalised=1)
-right((19, 65), "float32", words=("shifted_1e2", "shifted_1e4"), k=5, renormalised=1)  # ranked again, done again
-right((3, 8), k=8, renormalised=0)
-right((5, 40), k=20, renormalised=0)
+TWO = "for dtype in ('bfloat16', 'float32'):\n    "
+LISTS = """
 for dtype in ("bfloat16", "float32"):
-    right((3, 300), dtype, k=10, renormalised=0)  # a row a warp: one by one, and one list of 32
-    right((2, 512), dtype, words=("normal", "growing"), k=32, renormalised=1)
     x = -(torch.arange(512) % (256 if dtype == "bfloat16" else 128))[None].to(getattr(torch, dtype))
     found = factory(Case(declared.name, x.shape, dtype, dtype, params=(("k", 16), ("renormalised", 1))))(x)[1]
     assert found.equal(x.sort(descending=True, stable=True).indices[:, :16].int())  # all of one lane
-right((2, 3, 9), layout="transposed", k=1, renormalised=1)
-right((0, 64), k=1, renormalised=1)
-right((5, 40), "float32", words=declared.hard, k=3, renormalised=0)
-right((5, 40), words=declared.hard, k=3, renormalised=1)
 """
+TOPK = [
+    "for dtype in ('float16', 'bfloat16', 'float32'):\n    right((19, 65), dtype, k=5, renormalised=1)",
+    "right((19, 65), 'float32', words=('shifted_1e2', 'shifted_1e4'), k=5, renormalised=1)",  # ranked again, done again
+    "right((3, 8), k=8, renormalised=0); right((5, 40), k=20, renormalised=0)",
+    TWO + "right((3, 300), dtype, k=10, renormalised=0)",  # a row a warp: one by one, and one list of 32
+    TWO + "right((2, 512), dtype, words=('normal', 'growing'), k=32, renormalised=1)",
+    LISTS,
+    "right((2, 3, 9), layout='transposed', k=1, renormalised=1); right((0, 64), k=1, renormalised=1)",
+    "right((5, 40), 'float32', words=declared.hard, k=3, renormalised=0)",
+    "right((5, 40), words=declared.hard, k=3, renormalised=1)",
+]
 
 
-def test_the_largest_are_found_with_equal_and_masked_ones():
-    ends_well(run(TOPK, "softmax_topk"))
+@every("body", TOPK)
+def test_the_largest_are_found_with_equal_and_masked_ones(body):
+    ends_well(run(body, "softmax_topk"))
 
 
-LOG = """
-for dtype in ("float16", "float32", "float64"):
-    right((2, 37, 101), dtype, "transposed")
-right((3, 70, 700), layout="transposed", words=declared.hard)
-for shape in ((133, 101), (5, 4100), (132, 17000), (2, 40000)):  # a tile, two, pieces or chunks, and split rows
-    right(shape, "float16")
-    right(shape, "float32")
-right((9, 700), words=declared.hard)
-right((3, 64), "float64")
-"""
+LOG = [
+    "for dtype in ('float16', 'float32', 'float64'):\n    right((2, 37, 101), dtype, 'transposed')",
+    "right((3, 70, 700), layout='transposed', words=declared.hard)",
+    # A tile, two, pieces or chunks, and split rows.
+    *(f"right({shape}, 'float16'); right({shape}, 'float32')" for shape in ((133, 101), (5, 4100), (132, 17000), (2, 40000))),
+    "right((9, 700), words=declared.hard); right((3, 64), 'float64')",
+]
 
 
-def test_logarithms_by_every_kernel_of_softmax():
-    ends_well(run(LOG, "log_softmax", FILE.parent / "best.py", "triton_best"))
+@every("body", LOG)
+def test_logarithms_by_every_kernel_of_softmax(body):
+    ends_well(run(body, "log_softmax", FILE.parent / "best.py", "triton_best"))
 
 
 SEGMENTS = """
@@ -143,7 +143,7 @@ def test_faults_are_found(tmp_path, file, old, new, operator):
     text = (FILE.parent / f"{file}.py").read_text()
     assert text.count(old) == 1
     (tmp_path / f"{file}.py").write_text(text.replace(old, new))
-    body = TOPK if operator == "softmax_topk" else BODY.format(params=dict(CASES)[operator])
+    body = "\n".join(TOPK) if operator == "softmax_topk" else BODY.format(params=dict(CASES)[operator])
     body += SEGMENTS * (operator == "ragged_softmax")
     done = run(body, operator, tmp_path / "family.py")
     assert "AssertionError" in done.stderr, done.stderr[-1000:]
