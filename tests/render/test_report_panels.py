@@ -207,6 +207,8 @@ def test_the_run_can_be_repeated_as_it_was(page):
     settings = {"selection": "--softbench-profile=p", "budget_s": 4.0}
     cut = replace(passport, command="pytest --softbench a::b c…", settings=settings)
     assert commands(cut)[1] == "pytest --softbench --softbench-profile=p --softbench-budget=4.0 --softbench-seed=7"
+    counted = replace(cut, settings=settings | {"traffic": True, "device_clock": False})
+    assert commands(counted)[1].endswith("--softbench-budget=4.0 --softbench-traffic --softbench-seed=7")
     assert commands(replace(cut, settings={}))[1:] == commands(passport)[1:]
     shown = [code.text for code in page.find("passport").all("code")]
     assert shown[:2] == ["git checkout 0123abc", "pytest --softbench-seed=1"]

@@ -29,6 +29,7 @@ def commands(run: Passport) -> list[str]:
     if command.endswith("…"):
         kept = (("", "selection"), ("--softbench-budget=", "budget_s"))
         found = [f"{option}{run.settings[key]}" for option, key in kept if run.settings.get(key)]
+        found += [f"--softbench-{key.replace('_', '-')}" for key in ("traffic", "device_clock") if run.settings.get(key)]
         command = " ".join(["pytest --softbench", *found])
     seeded = command if "--softbench-seed" in command else f"{command} --softbench-seed={run.seed}"
     known = run.commit and not run.commit.endswith("+")
