@@ -48,9 +48,10 @@ def softmax(x: Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> Any:
 
     why = "" if dtype in (None, x.dtype, torch.float32) else f"softmax of {x.dtype} as {dtype}"
     if _by_torch(why, x.dtype, x.device):
-        # With a dtype, autocast leaves it alone, and x is rounded to that dtype first.
-        wide = x.dtype if dtype in (None, x.dtype) else torch.promote_types(x.dtype, torch.float32)
-        return torch.softmax(x, dim, dtype=wide).to(dtype or x.dtype)
+        asked = wide = dtype or x.dtype  # with a dtype, autocast leaves it alone, and x is rounded to that dtype first
+        if asked is not x.dtype and asked in (torch.float16, torch.bfloat16):
+            wide = torch.promote_types(x.dtype, torch.float32)
+        return torch.softmax(x, dim, dtype=wide).to(asked)
     return _functions.softmax(x, dim, dtype)
 
 

@@ -19,9 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallbac
         (lambda: _functions.softmax_backward(torch.zeros(3), torch.zeros(3)), ValueError, "CUDA tensors.* on cpu"),
         (lambda: _norm_functions.norm(torch.zeros(3), None, None, None, True, 1e-5), ValueError, "CUDA tensors.* on cpu"),
         (lambda: _functions.softmax(torch.zeros(3, device="meta")), ValueError, "on meta"),
+        (lambda: kernels.softmax(torch.zeros(3), dtype=torch.int32), NotImplementedError, "Int"),
     ],
 )
-def test_a_tensor_elsewhere_is_refused(call, error, words):
+def test_a_tensor_elsewhere_or_of_a_dtype_without_exponentials_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
 
