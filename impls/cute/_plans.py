@@ -183,12 +183,12 @@ def norm(
 
 
 def packed(
-    name: str, columns: int, dtypes: tuple[str, ...], gpu: Gpu, dense: bool, tiles: int = 1, terms: int = 0, flags=()
+    name: str, columns: int, dtypes: tuple[str, ...], gpu: Gpu, dense: bool, tiles: float = 1, terms: int = 0, flags=()
 ) -> Iterator[Build]:
-    """The build of `kernels/packed.py` for short dense rows that are no whole vectors, in matrices of one dtype."""
+    """The build of `kernels/packed.py` for short dense rows that are no whole vectors, of one dtype but for masks of bytes."""
     what = ARGUMENTS[f"packed.{name}"]
     matrices = {dtype for dtype, argument in zip(dtypes, what, strict=True) if dtype and argument == "matrix"}
-    if dense and len(matrices) == 1:
+    if dense and len(matrices - {"uint8"}) == 1:
         config = choose_packed(columns, ITEM_BYTES[dtypes[0]], gpu.architecture, tiles, terms)
         if config is not None:
             yield Build(f"packed.{name}", config, dtypes, flags, gpu.arch)

@@ -4,7 +4,6 @@ from softbench import Unsupported, implementation
 
 from . import _launch, _layouts, _plans
 from ._host import Build
-from .htile.packing import choose_packed
 
 
 @implementation(
@@ -36,13 +35,11 @@ def of_case(case, gpu, aligned):
     """The builds of a case, at least one, as `_plans.of_case`."""
     _plans.check(case)
     mask = "uint8" if case.operator == "masked_softmax" else case.dtype
-    words, size = ((case.dtype, mask, case.out_dtype), case.params, gpu.arch), _plans.ITEM_BYTES[case.dtype]
+    dtypes, size = (case.dtype, mask, case.out_dtype), _plans.ITEM_BYTES[case.dtype]
+    tiles, dense = 1 + _plans.ITEM_BYTES.get(mask, 1) / size, case.layout == "contiguous"
+    builds = list(_plans.packed("MaskedSoftmax", case.columns, dtypes, gpu, dense, tiles, flags=case.params))
     layouts = _layouts.layouts(case.columns, size, gpu, aligned, tiles=2)
-    builds = [Build("masks.MaskedSoftmax", layout, *words) for layout in layouts]
-    tiles = 1 + _plans.ITEM_BYTES.get(mask, 1) / size
-    packed = choose_packed(case.columns, size, gpu.architecture, tiles)
-    if packed and case.layout == "contiguous" and case.out_dtype == case.dtype:
-        builds.insert(0, Build("packed.MaskedSoftmax", packed, *words))
+    builds += [Build("masks.MaskedSoftmax", layout, dtypes, case.params, gpu.arch) for layout in layouts]
     if not builds:
         raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
     return builds

@@ -207,7 +207,7 @@ def test_a_kernel_that_forbids_namespaces_is_found_out(monkeypatch):
 
 
 @needs_namespaces
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
 def test_an_ordinary_user_has_namespaces_too():
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""What an author is told of a failure."""
+"""The traceback and the error that an author sees of a failure."""
 
 from pathlib import Path
 

@@ -267,8 +267,8 @@ class SplitTileConfig(_Vectors):
     def slots(self) -> int:
         """Rows whose pairs have places of their own: a place is overwritten only when all CTAs have read it.
 
-        A ring needs twice its stages and the rows that its writers hold. A CTA that sends a row's pair has written the row
-        so many before; all CTAs had sent their pairs for it, and so had written the row whose place is taken.
+        A ring needs n = stages + groups of them, twice. A CTA sends the pair of row r only when it has written row r - n. All
+        CTAs had sent their pairs of that row by then, and so had written row r - 2n, whose place row r takes.
         """
         return 2 * (self.stages + self.groups) if self.is_ring else 2
 

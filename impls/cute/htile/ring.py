@@ -82,10 +82,11 @@ def tell(phases: Phases, row: Int32):
 
 @cute.jit
 def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constexpr, prepare: cutlass.Constexpr = None):
-    """The whole of a kernel. pair(context, tiles, row): a warp's part of a row, of its threads' registers of each input.
+    """The whole of a kernel.
 
-    result(context, tiles, turn, pair, place): vector number `turn` of the output, of the row's `totals`; (row, number, shift).
-    prepare()  what the threads with vectors do first
+    pair(context, tiles, row, thread)          a warp's pair of a row, of its threads' registers of each input
+    result(context, tiles, turn, pair, place)  vector number `turn` of the output; pair: `totals`, place: (row, number, shift)
+    prepare()                                  what the threads with vectors do first
     """
     ring = Ring(context)
     open_ring(context, ring)
@@ -194,8 +195,8 @@ def bring_rows(context: SplitContext, ring: Ring):
     config = context.config
     policy = retaining_policy(Int64(context.x.shape[0]), config.columns * config.itemsize)
     for row in cutlass.range(context.rows, unroll=1):
-        if row >= context.config.under_way:
-            wait(ring.arrived, row - context.config.under_way)
+        if row >= config.under_way:
+            wait(ring.arrived, row - config.under_way)
         if row >= ring.stages:
             wait(ring.free, row - ring.stages)
             # The copy is asynchronous: only this fence orders it after the stage's reads.

@@ -101,7 +101,7 @@ class SplitContext:
         return None if config.aligned or is_inner else (exists, column, config.columns)
 
     def elements(self, first: Int32, last: Int32, shift: Int32) -> Float32:
-        """How many elements of a row the vectors from number `first` of the CTA 0 on have, up to number `last`."""
+        """How many elements a row has from vector `first` up to `last`, which are numbered from the row's first one on."""
         most, vector = self.config.columns, self.config.vector
         ends = [cutlass.max(cutlass.min(Int32(index * vector - shift), most), 0) for index in (first, last)]
         return Float32(ends[1] - ends[0])
@@ -126,7 +126,7 @@ def registers(context: SplitContext, count: int) -> list[VectorRegTile]:
 
 
 def totals(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
-    """The reference and the sum of a row, as `fetch` stored them."""
+    """What `merge.whole` made of a row's pair, as `fetch` stored it."""
     place = row % context.config.slots
     return context.totals[0, place], context.totals[1, place]
 
