@@ -154,8 +154,9 @@ class Command:
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
     def records(self):
-        """The passport and the cells of the only run, without those that another card measured again."""
-        return [line for line in map(json.loads, self.file().read_text().splitlines()) if line.get("role") != "repeat"]
+        """The passport and the cells of the only run so far, without those that another card measured again."""
+        written = self.file().read_text().rpartition("\n")[0]  # a line may be half written
+        return [line for line in map(json.loads, written.splitlines()) if line.get("role") != "repeat"]
 
     def file(self):
         (path,) = (self.folder / "reports").glob("*.jsonl")
