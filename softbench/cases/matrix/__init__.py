@@ -241,7 +241,7 @@ def hard(asked: Iterable[Case]) -> Iterator[Case]:
             for end in (1, -1):
                 case = min(found, key=lambda case: (end * case.columns, case.rows))
                 most = max(1, MOST_HARD_ELEMENTS // math.prod(case.shape[1:]))
-                shape = tuple(min(size, most) if axis == 0 else size for axis, size in enumerate(case.shape))
+                shape = (*(min(size, most) for size in case.shape[:1]), *case.shape[1:])
                 yield replace(case, shape=shape, distribution=word, layout="contiguous", timed=False)
 
 
