@@ -49,7 +49,7 @@ def pytest_configure(config):
 
 def pytest_report_header():
     drawn = [family for family in settled.FAMILIES if settled.is_drawn(family)]
-    return f"grids of kernels: {'one value in ' + str(settled.EIGHTH) + ' of ' + ', '.join(drawn) if drawn else 'whole'}"
+    return f"grids of kernels: {'one value in ' + str(settled.ONE_IN) + ' of ' + ', '.join(drawn) if drawn else 'whole'}"
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -2,7 +2,7 @@
 
 Compiling and emulating every kernel takes a quarter of an hour of a core, and says the same until a source, a test or a compiler
 changes. `pytest tests/impls --settle` runs every value and writes what it ran with to settled.json; where all of that is
-still the same, a run draws an eighth of each grid, by the day, and where anything differs it runs them all.
+still the same, a run draws a sixteenth of each grid, by the day, and where anything differs it runs them all.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from support.paths import ROOT
 
 FILE = ROOT / "tests" / "impls" / "settled.json"
 FAMILIES = ("cuda", "cute", "library", "triton")
-EIGHTH = 8
+ONE_IN = 16
 PACKAGES = (
     *("torch", "triton", "numpy", "nvidia-cutlass-dsl", "apache-tvm-ffi"),
     *("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "quack-kernels", "liger-kernel"),
@@ -31,7 +31,7 @@ is_settling = False
 
 
 def every(names, values):
-    """As `over`; of a family that is settled, a drawn eighth of the values."""
+    """As `over`; of a family that is settled, a drawn sixteenth of the values."""
 
     def decorate(test):
         return over(names, drawn(values, test.__module__, test.__name__))(test)
@@ -40,12 +40,12 @@ def every(names, values):
 
 
 def drawn(values, module, test):
-    """All values, or a drawn eighth where the family of the module is settled: neighbours, which share what is built."""
+    """All values, or a drawn sixteenth where the family of the module is settled: neighbours, which share what is built."""
     rows = list(values)
     if not is_drawn(family_of(module)):
         return rows
     start = random.Random(f"{time.strftime('%Y-%m-%d')} {test}").randrange(len(rows))
-    return [*rows[start:], *rows[:start]][: -(-len(rows) // EIGHTH)]
+    return [*rows[start:], *rows[:start]][: -(-len(rows) // ONE_IN)]
 
 
 def family_of(module):
