@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from support.builders import variant
 from support.grids import over
-from support.offenders import NEXT, arena, passed, until, write
+from support.offenders import NEXT, PROCESSES_EACH, arena, passed, processes, until, write
 
 from softbench.measure.contest import descriptors
 from softbench.measure.contest.entrant import Entrant
@@ -92,7 +92,7 @@ def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
     assert world.reason == ""
 
 
-def test_processor_time_includes_descendants(tmp_path):
+def test_processor_time_includes_descendants_which_end_with_their_worker(tmp_path):
     """A child in a session of its own burns it, while the worker rests."""
     burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
     write(tmp_path, "burns", "import", burn)
@@ -104,6 +104,7 @@ def test_processor_time_includes_descendants(tmp_path):
         assert workers["honest"].cpu_ns() == before["honest"]
         workers["burns"].end()
         assert workers["burns"].cpu_ns() == 0
+        assert len(processes(field.mark)) == 1 + PROCESSES_EACH
 
 
 @over(("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
