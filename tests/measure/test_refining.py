@@ -123,13 +123,9 @@ def test_real_processes_look_again(ground, undecided, wrong_from, status):
 
 def test_an_end_from_outside_leaves_what_there_was(ground, undecided, monkeypatch):
     contest = ground.contest
+    contest.run(CASE, entered(ground))
+    assert not contest.open, "without a limit of looks"
     contest.run(CASE, entered(ground), most_looks=1)
     monkeypatch.setattr(apart, "ended", lambda entrants: list(entrants)[:1])
     assert contest.refine(CASE) == []
     assert not contest.open
-
-
-def test_without_a_limit_of_looks_nothing_stays_open(ground):
-    made = ground.contest
-    made.run(CASE, entered(ground))
-    assert not made.open
