@@ -79,9 +79,6 @@ def test_a_lost_gpu_ends_the_run_which_can_be_resumed(tmp_path):
     assert "Traceback" not in done.stdout
     assert [(cell["case"]["shape"][0], cell["status"]) for cell in record_lines(folder)[1:]] == [(4, "PASSED")] * 2
 
-    run("--softbench-resume=latest", code=2)  # it still is not there
-    assert len(record_lines(folder)) == 3
-
     (folder / "kernels" / "mine" / "breaks").unlink()
     (folder / "lost").unlink()
     run("--softbench-resume=latest", code=0)
