@@ -44,8 +44,7 @@ def test_time_over_the_roof_has_a_point_per_case_and_its_reference():
 
 
 def test_a_point_opens_its_own_cell():
-    page = outline.outline(report.render(pages.everything()))
-    data = outline.data_of(page)
+    data = outline.data_of(pages.read())
     drawn = [series for figure in data["figures"] for view in figure["views"] for series in view["series"]]
     points = [(series, number) for series in drawn for number in series["cells"] if number >= 0]
     for series, number in points:

@@ -22,9 +22,9 @@ CASE = softmax_case(32768, 1024)
 WIDE = softmax_case(4096, 131072)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def page():
-    return outline.outline(report.render(pages.everything()))
+    return pages.read()
 
 
 def tables(page, key, kind):

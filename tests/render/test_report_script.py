@@ -59,9 +59,8 @@ def test_nothing_in_an_asset_can_end_its_element_and_text_enters_the_page_as_tex
 
 @over("baseline", ["torch_eager", "third", "other"])
 def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
-    run = pages.everything()
-    page = outline.outline(report.render(run))
-    board = leaderboard.build(run, baseline)
+    page = pages.read()
+    board = leaderboard.build(pages.everything(), baseline)
     data = outline.data_of(page)
     found = js("speedupsOver(makeBoard(a), b)", data, baseline)
     seen = 0
@@ -73,13 +72,14 @@ def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
             assert (found[number] or {}).get("ratio") == (expected and pytest.approx(expected, rel=1e-9)), name
             seen += expected is not None
     assert seen > 90
-    for place in page.all("span", of="speedup"):
-        slice_, who = int(place.attributes["data-slice"]), int(place.attributes["data-impl"])
-        if baseline == "torch_eager":
-            assert js("plusMinus(meanSpeedup(makeBoard(a), b, c, d))", data, found, slice_, who) == place.text
-    for standing in board.standings("softmax"):
-        who = data["implementations"].index(standing.implementation)
-        mean = js("meanSpeedup(makeBoard(a), b, 0, c)", data, found, who)
+    means = "((board) => c.map(([slice, who]) => meanSpeedup(board, b, slice, who)))(makeBoard(a))"
+    if baseline == "torch_eager":
+        shown = page.all("span", of="speedup")
+        places = [[int(place.attributes[key]) for key in ("data-slice", "data-impl")] for place in shown]
+        assert js(f"{means}.map((mean) => plusMinus(mean))", data, found, places) == [place.text for place in shown]
+    standings = board.standings("softmax")
+    whole = [[0, data["implementations"].index(standing.implementation)] for standing in standings]
+    for standing, mean in zip(standings, js(means, data, found, whole), strict=True):
         assert mean["value"] == pytest.approx(standing.speedup, rel=1e-9)
         assert mean["half"] == pytest.approx((standing.sped_up.high - standing.sped_up.low) / 2, rel=1e-4, abs=1e-12)
 
@@ -108,8 +108,7 @@ def test_times_and_names_are_as_in_the_terminal_and_on_the_page(js, expression, 
 
 
 def test_the_speed_ups_of_the_heat_map_are_those_that_the_command_draws(js):
-    run = pages.everything()
-    board, data = leaderboard.build(run), outline.data_of(outline.outline(report.render(run)))
+    board, data = leaderboard.build(pages.everything()), outline.data_of(pages.read())
     said = "shownAs(cell, 'speedup', speedups)"
     all_said = f"((board, speedups) => board.cells.map((cell) => {said}))(makeBoard(a), speedupsOver(makeBoard(a), a.baseline))"
     own, compared = measures(board)["speedup"], 0

@@ -1,11 +1,14 @@
 """Runs for the tests of the page: one with everything in it, one as large as they come, one of hostile names."""
 
+import functools
 import random
 from dataclasses import replace
 
 from softbench.model import Accuracy, KernelResources, Record, Samples, Status, Telemetry, Traffic
 from softbench.records.claims import ClaimFile
+from softbench.render import report
 from support import builders as make
+from support import outline
 from support.builders import DTYPE_BYTES, ended, roof_of, softmax_case, timed
 from support.paths import KEPT
 
@@ -28,6 +31,7 @@ def kept():
     return KEPT
 
 
+@functools.cache
 def everything():
     """Two operators, three dtypes, all regimes, hard cases, a ladder, every clock, counters, telemetry, every status."""
     records = []
@@ -40,6 +44,18 @@ def everything():
         records += _hard(softmax_case(37, 1000, dtypes[0], operator=operator, timed=False), wrong=False)
     sources = dict.fromkeys((*LADDER, "other", "flawed", "absent"), "0" * 8)
     return make.run(records, sources=sources, packages={"torch": "2.11.0", "triton": "3.6.0"})
+
+
+@functools.cache
+def written():
+    """The page of `everything`."""
+    return report.render(everything())
+
+
+@functools.cache
+def read():
+    """That page as a tree."""
+    return outline.outline(written())
 
 
 def stored(folder):
