@@ -44,7 +44,7 @@ def test_what_says_nothing_is_left_only_next_to_the_commit(data):
     assert search(count, first, blind)[0] == range(low, high + 1)
 
 
-def contest(ratio, placements=8, status=Status.PASSED, case=CASE):
+def contest(ratio, placements=8, status=Status.PASSED):
     """A kernel that takes `ratio` times as long as it did, or ended with another status."""
     new = timed(CASE, "mine@b", 5_000 * ratio, placements=placements)
     if status is not Status.PASSED:

@@ -84,11 +84,8 @@ def test_identical_kernels_are_called_different_as_rarely_as_promised():
 
 def test_a_loss_of_one_per_cent_is_found():
     draw = random.Random(2)
-    found = [
-        stats.compare_apart([draw.gauss(0, 0.002) for _ in range(8)], [draw.gauss(0.01, 0.002) for _ in range(8)])
-        for _ in range(200)
-    ]
-    assert sum(change.verdict == "slower" for change in found) >= 198
+    sessions = [[[draw.gauss(mean, 0.002) for _ in range(8)] for mean in (0, 0.01)] for _ in range(200)]
+    assert sum(stats.compare_apart(*pair).verdict == "slower" for pair in sessions) >= 198
 
 
 def test_without_two_placements_nothing_can_be_told():
@@ -108,13 +105,10 @@ def test_another_roof_kernel_widens_the_interval_and_without_one_nothing_can_be_
     assert (without.verdict, without.notes) == ("cannot tell", ("no roof in the same rounds",))
 
 
-CALL = {"samples": (samples(9_000, clock="call"),)}
-
-
 MOVES = [
     (mine(5_000), failed(Status.INCORRECT), "fell"),
     (mine(5_000), failed(Status.UNSUPPORTED), "fell"),
-    (mine(5_000), mine(0, **CALL), "fell"),
+    (mine(5_000), mine(0, samples=(samples(9_000, clock="call"),)), "fell"),
     (mine(5_000), failed(Status.COMPILED), "fell"),
     (failed(Status.CHECKED), failed(Status.CRASHED), "fell"),
     (failed(Status.CRASHED), mine(5_000), "rose"),
@@ -225,9 +219,8 @@ def test_what_else_changed():
         settings={"budget_s": 1.0},
     )
     found = compare.compare(before, after)
-    assert "Not a controlled comparison: driver, packages, code, budget and clock differ; 1 of 2 cases is in both.\n" in text_of(
-        found
-    )
+    said = "Not a controlled comparison: driver, packages, code, budget and clock differ; 1 of 2 cases is in both.\n"
+    assert said in text_of(found)
     assert [(change.what, change.before, change.after) for change in found.changes] == [
         ("torch", "2.11.0", "2.12.0"),
         ("triton", "missing", "3.9"),
@@ -257,10 +250,7 @@ def test_a_run_is_the_same_as_itself():
     alone = old(*contest(CASE, mine(5_000), ended(CASE, "wrong", Status.CRASHED)))
     found = compare.compare(alone, alone)
     assert (found.changes, found.gone, found.new, found.failures(0.0)) == ((), (), (), [])
-    assert (of(found).verdict, of(found).change.ratio if (of(found).change) else 0) == ("same", 1.0)
-
-
-WARM = (replace(samples(5_000), cache="warm"),)
+    assert (of(found).verdict, of(found).change.ratio) == ("same", 1.0)
 
 
 @over(
@@ -273,7 +263,7 @@ WARM = (replace(samples(5_000), cache="warm"),)
         ),
         (new(mine(5_000), ranking_clock="wall"), Incomparable, "one table never holds times of two clocks"),
         (new(timed(WIDE, "mine", 5_000)), InputError, "old and new have no cell to compare, of the same case"),
-        (new(mine(5_000, samples=WARM)), InputError, "with a warm L2 cache in one run"),
+        (new(mine(5_000, samples=(replace(samples(5_000), cache="warm"),))), InputError, "with a warm L2 cache in one run"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(newer, error, words_):
@@ -282,11 +272,8 @@ def test_what_cannot_be_compared_is_refused(newer, error, words_):
 
 
 def test_cells_that_ask_something_else_are_left_out_with_the_reason():
-    bytes_ = replace(mine(5_000), ideal_bytes=1)
-    found = compare.compare(
-        old(*contest(CASE, mine(5_000), timed(CASE, "other", 5_000))),
-        new(*contest(CASE, bytes_, timed(CASE, "other", 5_000), timed(CASE, "third", 5_000))),
-    )
+    other, third = (timed(CASE, name, 5_000) for name in ("other", "third"))
+    found = compare.compare(old(*contest(CASE, mine(5_000), other)), new(*contest(CASE, mine(5_000, ideal_bytes=1), other, third)))
     assert [cell.implementation for cell in found.cells] == ["other"]
     text = text_of(found)
     assert f"Not compared: {CASE.id}::mine" in text

@@ -28,8 +28,8 @@ def noisy(case, name, ns):
 
 
 def open_board():
-    times = {"torch_eager": 2e4, "own": 3e4}
-    return board(*(noisy(case, name, ns) for case in (CASE, WIDE) for name, ns in times.items()), clock="wall")
+    times = (("torch_eager", 2e4), ("own", 3e4))
+    return board(*(noisy(case, *own) for case in (CASE, WIDE) for own in times), clock="wall")
 
 
 def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none():
@@ -100,8 +100,8 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
 
 def test_a_baseline_that_is_not_ranked_says_so_beside_its_name():
     wrong = ended(softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
-    times = {"ours": 4e4, "theirs": 5e4, "torch_eager": 8e4}
-    found = board(*(timed(CASE, name, ns) for name, ns in times.items()), wrong)
+    times = (("ours", 4e4), ("theirs", 5e4), ("torch_eager", 8e4))
+    found = board(*(timed(CASE, *own) for own in times), wrong)
     assert "2.00x torch_eager† [1.99, 2.01]" in headline.verdict(found)
     assert "vs torch_eager†" in tables.ranking_table(found)
 

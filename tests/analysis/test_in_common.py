@@ -54,16 +54,12 @@ def test_any_cases_have_an_answer_or_none(failed, passed):
     assert text == "" or (passed - failed and text.startswith("only "))
 
 
-def _run(*records):
-    return board(records)
-
-
 def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
     reason = "tail from column {0} not written: row 0, column {0}: got 0, expected 0.001"
     wrong = [ended(softmax_case(columns=n), "mine", Status.INCORRECT, reason.format(n - 1)) for n in (781, 1000)]
     right = [timed(softmax_case(columns=n), "mine", 1000.0) for n in (512, 1024)]
     refused = [ended(record.case, "other") for record in (*wrong, *right)]
-    lines = tables.statuses(_run(*wrong, *right, *refused), 120).splitlines()
+    lines = tables.statuses(board([*wrong, *right, *refused]), 120).splitlines()
     assert lines[0].startswith("INCORRECT x2  mine: tail from column 780 not written")
     assert lines[1] == "    only widths that are no power of two"
     assert lines[3:] == ["UNSUPPORTED x4  other: no"]
@@ -72,12 +68,12 @@ def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
 def test_two_kernels_with_one_reason_get_no_explanation():
     case, other = softmax_case(), softmax_case(columns=1000)
     failed = [ended(other, name, Status.CRASHED, "died") for name in "ab"]
-    (group,) = status_groups(_run(*failed, *(timed(case, name, 1.0) for name in "ab")))
+    (group,) = status_groups(board([*failed, *(timed(case, name, 1.0) for name in "ab")]))
     assert (len(group.records), group.only) == (2, "")
 
 
 def test_different_mistakes_stay_apart():
     case = softmax_case()
     reasons = ("every element is 0: row 0", "low precision: row 3", "launch raised ValueError: no such tile: 13")
-    groups = status_groups(_run(*(ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons))))
+    groups = status_groups(board(ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons)))
     assert [group.reason for group in groups] == list(reasons)

@@ -217,10 +217,8 @@ def test_operators_are_ranked_apart():
     norm = softmax_case(operator="rmsnorm")
     other = timed(norm, "b", 10_000, variant=variant("b", operator="rmsnorm"))
     rows = make.board([*times(a=50_000), other]).ranking
-    assert [(row.operator, row.implementation, row.rank, row.timed) for row in rows] == [
-        ("softmax", "a", 1, 1),
-        ("rmsnorm", "b", 1, 1),
-    ]
+    expected = [("softmax", "a", 1, 1), ("rmsnorm", "b", 1, 1)]
+    assert [(row.operator, row.implementation, row.rank, row.timed) for row in rows] == expected
 
 
 def test_an_empty_run_and_one_of_failures_have_no_scores():
@@ -239,8 +237,7 @@ def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
         return compare(a, b)
 
     monkeypatch.setattr(stats, "compare", counted)
-    records = [roof_of(softmax_case(), 9_000)]
-    records += [timed(softmax_case(), f"i{number}", 10_000 * 1.003**number) for number in range(300)]
+    records = [*roofs(CASE), *times(**{f"i{number}": 10_000 * 1.003**number for number in range(300)})]
     ranks = [cell.rank for cell in make.board(records).cases[0].cells.values()]
     assert ranks == sorted(ranks)
     assert calls[0] < 3000

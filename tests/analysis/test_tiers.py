@@ -24,8 +24,8 @@ def cell(name, ns, tier=SEALED, case=CASE, **more):
     return make.timed(case, name, ns, tier=tier, open_because="it allocates" if tier == OPEN else "", **more)
 
 
-def board(*records, clock="graph"):
-    return make.board(records, clock)
+def board(*records):
+    return make.board(records)
 
 
 def day(n, records):
@@ -64,7 +64,7 @@ def test_an_open_time_costs_as_much_as_a_refusal(cases, ns):
 
 
 def test_a_case_in_which_nothing_is_sealed_has_ranks_and_no_part_in_scores():
-    last = [cell("slow", 5e4, OPEN, CASES[3]), cell("hidden", 1e4, OPEN, CASES[3]), cell("fast", 4e4, OPEN, CASES[3])]
+    last = [cell(name, ns, OPEN, CASES[3]) for name, ns in (("slow", 5e4), ("hidden", 1e4), ("fast", 4e4))]
     sealed = [record for record in SEALED_RECORDS if record.case != CASES[3]]
     found = board(*sealed, *last)
     assert {name: own.rank for name, own in found.find(CASES[3].id).cells.items()} == {"hidden": 1, "fast": 2, "slow": 3}
@@ -127,10 +127,8 @@ def test_of_two_variants_the_sealed_one_stands_for_its_implementation():
 
 def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
     others = [cell("yours", 6e4), cell("copy", 3e4, role="roof")]
-    before, *after = (
-        day(n, [cell("mine", ns, tier), *others])
-        for n, (ns, tier) in enumerate([(4e4, SEALED), (2e4, OPEN), (4e4, SEALED)], start=1)
-    )
+    times = [(4e4, SEALED), (2e4, OPEN), (4e4, SEALED)]
+    before, *after = (day(n, [cell("mine", *own), *others]) for n, own in enumerate(times, start=1))
     found = compare.compare(before, after[0])
     assert found.apart == ((f"{CASE.id}::mine", "one time is sealed, the other open"),)
     assert [pair.implementation for pair in found.cells] == ["yours"]
@@ -143,10 +141,8 @@ def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
 
 
 def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is():
-    sealed, opened = (
-        make.run([cell("mine", ns, tier), cell("yours", 6e4), cell("copy", 3e4, role="roof")])
-        for ns, tier in ((4e4, SEALED), (2e4, OPEN))
-    )
+    others = cell("yours", 6e4), cell("copy", 3e4, role="roof")
+    sealed, opened = (make.run([cell("mine", *own), *others]) for own in ((4e4, SEALED), (2e4, OPEN)))
     found, back = compare.compare(sealed, opened), compare.compare(opened, sealed)
     assert [(own.implementation, own.moved) for own in found.failures(0.02)] == [("mine", "no longer sealed")]
     assert (back.failures(0.02), len(back.apart)) == ([], 1)

@@ -2,20 +2,20 @@
 
 from dataclasses import replace
 
-from support.builders import ended, passport, softmax_case, timed
+from support.builders import ended, run, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis.compare import versions
-from softbench.model import Run, Samples, Status
+from softbench.model import Samples, Status
 
 CASE = softmax_case()
 
 
-def run(*records):
-    return Run(passport(), records)
+def pairs(*records):
+    return versions.pairs(run(records))
 
 
-def cell(name, ns, **changes):
+def cell(name, ns=1e4, **changes):
     return timed(CASE, name, ns, **changes)
 
 
@@ -23,49 +23,40 @@ def paired(ratio):
     """`mine` takes ratio times as long as `mine@v1`, with a spread of 1 in 1,000 between placements."""
     old = tuple(tuple(1_000_000 + 1000 * ((p * 7 + r) % 5) for r in range(4)) for p in range(8))
     new = tuple(tuple(round(ns * ratio) + (p % 3) * 500 for ns in rounds) for p, rounds in enumerate(old))
-    both = (
-        replace(cell(name, 1e4), samples=(Samples("graph", 20, ns, "cold", 0),)) for name, ns in (("mine", new), ("mine@v1", old))
-    )
-    return run(*both)
+    return pairs(*(cell(n, samples=(Samples("graph", 20, ns, "cold", 0),)) for n, ns in (("mine", new), ("mine@v1", old))))
 
 
 @over("ratio, verdict, fails", [(1.0, "same", False), (1.03, "slower", True), (1.012, "slower", False), (0.97, "faster", False)])
 def test_verdicts_and_a_limit_of_2_percent(ratio, verdict, fails):
-    (pair,) = versions.pairs(paired(ratio))
+    (pair,) = paired(ratio)
     assert (pair.verdict, pair.fails(0.02)) == (verdict, fails)
     assert abs(pair.change.ratio - ratio) < 0.002
     assert versions.gate([pair], 0.02).startswith("fails: 0 cells fell, 1 cell slower" if fails else "holds: of 1 pair ")
 
 
 def test_who_is_paired_with_whom():
-    records = (
-        cell("mine", 1e4),
-        cell("mine@v1", 1.1e4),
-        cell("other", 1e4),
-        cell("gone@v1", 1e4),
-        timed(softmax_case(8), "mine@v1", 1e4),
-    )
-    assert [(p.new.variant.id, p.old.variant.id) for p in versions.pairs(run(*records))] == [("mine", "mine@v1")]
+    found = pairs(*map(cell, ("mine", "mine@v1", "other", "gone@v1")), timed(softmax_case(8), "mine@v1", 1e4))
+    assert [(p.new.variant.id, p.old.variant.id) for p in found] == [("mine", "mine@v1")]
 
 
 def test_versions_that_choose_other_parameters_are_compared():
     """The trial of each chooses for itself; what was not chosen has no time in the heats."""
 
     def of(name, width, **changes):
-        plain = cell(name, 1e4)
+        plain = cell(name)
         return replace(plain, variant=replace(plain.variant, params=(("w", width),)), **changes)
 
     new, old = of("mine", 2), of("mine@v1", 1)
     left = of("mine", 1, samples=()), of("mine@v1", 2, samples=())
-    (pair,) = versions.pairs(run(new, left[0], old, left[1]))
+    (pair,) = pairs(new, left[0], old, left[1])
     assert (pair.new, pair.old) == (new, old)
     assert pair.change is not None
     fell = replace(left[0], status=Status.INCORRECT, reason="every element is 0")
-    assert [p.verdict for p in versions.pairs(run(new, fell, old, left[1]))] == [pair.verdict, "PASSED -> INCORRECT"]
+    assert [p.verdict for p in pairs(new, fell, old, left[1])] == [pair.verdict, "PASSED -> INCORRECT"]
 
 
 def test_times_of_different_heats_are_not_compared():
-    (pair,) = versions.pairs(run(cell("mine", 1e4, heat=0), cell("mine@v1", 1e4, heat=1)))
+    (pair,) = pairs(cell("mine", heat=0), cell("mine@v1", heat=1))
     assert pair.change is None
     assert (pair.verdict, pair.fails(0.0)) == ("", False)
 
@@ -81,7 +72,7 @@ def test_times_of_different_heats_are_not_compared():
 )
 def test_statuses(now, then, verdict, fails):
     def of(name, status):
-        return cell(name, 1e4) if status is Status.PASSED else ended(CASE, name, status, "why")
+        return cell(name) if status is Status.PASSED else ended(CASE, name, status, "why")
 
-    (pair,) = versions.pairs(run(of("mine", now), of("mine@v1", then)))
+    (pair,) = pairs(of("mine", now), of("mine@v1", then))
     assert (pair.verdict, pair.fails(0.5)) == (verdict, fails)
