@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support import builders as make
 from support import pages
 from support.builders import ended, roof_of, samples, softmax_case, timed, variant
+from support.grids import over
 
 from softbench.analysis.leaderboard import NOT_PASSED, build
 from softbench.model import SOURCES_CHANGED, Status, stats
@@ -36,8 +37,8 @@ def heats(a, b, drift):
     return [timed(CASE, "a", a), timed(CASE, "b", b * drift, heat=1), *anchors]
 
 
-@pytest.mark.parametrize(
-    ("records", "marks"),
+@over(
+    "records, marks",
     [
         (times(c=130_000, a=100_000, b=110_000), {"a": "1*", "b": "2", "c": "3"}),
         (times(a=100_000, b=100_001, c=130_000), {"a": "1=", "b": "1=", "c": "3"}),
@@ -45,10 +46,9 @@ def heats(a, b, drift):
         ([timed(CASE, n, ns, placements=1) for n, ns in (("a", 1e5), ("b", 1.5e5))], {"a": "1?", "b": "1?"}),
         (times(a=100_000), {"a": "1"}),
         ([*times(a=100_000), ended(CASE, "b")], {"a": "1*", "b": "-"}),
-        ([*times(a=100_000), timed(CASE, "b", 300_000, heat=1)], {"a": "1?", "b": "1?"}),
+        ([*times(a=100_000), timed(CASE, "b", 300_000, heat=1)], {"a": "1?", "b": "1?"}),  # no anchor
         (heats(110_000, 110_000, 1.3), {"a": "1?", "b": "1?"}),
     ],
-    ids=["clear", "tied", "tied for second", "one placement", "alone", "over a refusal", "no anchor", "two heats"],
 )
 def test_ranks_and_marks(records, marks):
     board = make.board(records)
@@ -75,13 +75,12 @@ WRONG = "right in the check, wrong in a timed call: row 0, column 0: got 0"
 SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), timed(HARD, "slow", 1, samples=())]
 
 
-@pytest.mark.parametrize(
-    ("fast", "failed", "words"),
+@over(
+    "fast, failed, words",
     [
         ([*times(OTHER, fast=50_000), ended(HARD, "fast", Status.INCORRECT, "nan")], HARD, "fails 1 hard case"),
         ([ended(OTHER, "fast", Status.INCORRECT, WRONG)], OTHER, "is wrong in timed calls of 1 case"),
     ],
-    ids=["in a hard case", "only while it is timed"],
 )
 def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words):
     run = make.run([*times(fast=50_000), *fast, *SLOW])
@@ -98,14 +97,13 @@ def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words
 CHANGED = ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the sources in mine changed")
 
 
-@pytest.mark.parametrize(
+@over(
     "outcome",
     [
         ended(OTHER, "a", Status.INCORRECT, "row 0, column 0: got 0"),
         *(ended(HARD, "a", status) for status in (Status.UNSUPPORTED, Status.UNAVAILABLE)),
         CHANGED,
     ],
-    ids=["wrong in the check of a timed case", "refused", "not installed", "not run: somebody changed its files"],
 )
 def test_what_brings_no_dagger(outcome):
     board = make.board([*times(a=50_000), outcome])
@@ -167,17 +165,16 @@ OWN = [*roofs(CASE, OTHER), *times(a=50_000, b=12_500), *times(OTHER, b=12_500),
 NOBODY = [*roofs(CASE), *times(a=12_500, b=20_000), REFUSED, ended(OTHER, "b")]
 
 
-@pytest.mark.parametrize(
-    ("records", "expected"),
+@over(
+    "records, expected",
     [
         ([*BOTH, REFUSED], {"a": math.sqrt(80 * NOT_PASSED * 50)}),
         (BOTH, {"a": math.sqrt(80 * NOT_PASSED * 50)}),
         (OWN, {"a": math.sqrt(20 * NOT_PASSED * 20)}),
         (NOBODY, {"a": math.sqrt(80 * NOT_PASSED * 80), "b": math.sqrt(50 * NOT_PASSED * 50)}),
         ([*roofs(CASE), *times(a=200_000, torch_eager=10_000)], {"a": 5}),
-        (times(a=10_000, b=20_000), {"a": 100, "b": 50}),
+        (times(a=10_000, b=20_000), {"a": 100, "b": 50}),  # the fastest for a roof
     ],
-    ids=["refused", "not run", "own slowest pass", "nobody passed", "slow as it is", "the fastest for a roof"],
 )
 def test_what_is_not_passed_counts_half_of_the_slowest_pass(records, expected):
     """Of the slowest pass of the case, or one's own slowest one where that is less or nobody passed."""

@@ -139,7 +139,7 @@ def test_a_time_that_json_cannot_hold(text):
 
 
 @over(
-    ("operation", "answer"),
+    "operation, answer",
     [
         ("turn", {}),
         ("turn", {"ns": 1, "more": 2}),

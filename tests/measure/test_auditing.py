@@ -62,7 +62,7 @@ OUTSIDE = "worked outside its turns: "
 
 
 @over(
-    ("placements", "how", "clock", "why"),
+    "placements, how, clock, why",
     [
         *((32, {"cores": cores}, "wall", "") for cores in (0.5, 1.0, 2.0)),  # all cores, in its own turns only
         *((8, {"outside": cores}, "wall", OUTSIDE) for cores in (1.0, 2.0)),  # while others are timed
@@ -107,7 +107,7 @@ def test_processor_time_includes_descendants_which_end_with_their_worker(tmp_pat
         assert len(processes(field.mark)) == 1 + PROCESSES_EACH
 
 
-@over(("soft", "hard", "raised"), [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
+@over("soft, hard, raised", [(64, 4096, 4096), (64, 500, 500), (64, -1, 4096), (4096, 4096, None), (-1, -1, None)])
 def test_the_limit_of_open_files_is_raised(monkeypatch, soft, hard, raised):
     done, limits = [], {"getrlimit": lambda kind: (soft, hard), "setrlimit": lambda kind, to: done.append(to)}
     monkeypatch.setattr(descriptors, "resource", SimpleNamespace(RLIMIT_NOFILE=7, RLIM_INFINITY=-1, **limits))

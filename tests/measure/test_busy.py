@@ -8,6 +8,7 @@ import time
 import pytest
 from support import builders as make
 from support import projects
+from support.grids import over
 
 from softbench.analysis import leaderboard
 from softbench.measure import busy, cores
@@ -83,8 +84,8 @@ def test_the_page_tells_in_how_many_cases():
     assert not any("busy" in check.text for check in checks(leaderboard.build(make.run(records[:2], "wall"))))
 
 
-@pytest.mark.parametrize(
-    ("asked", "variable", "count", "pinned"),
+@over(
+    "asked, variable, count, pinned",
     [(0, "", 1, {cores.PINNED: "1"}), (3, "", 3, {cores.PINNED: "3"}), (0, "4,2", 4, {}), (2, "4", 2, {cores.PINNED: "2"})],
 )
 def test_one_thread_unless_more_are_asked_for(monkeypatch, asked, variable, count, pinned):
@@ -105,7 +106,7 @@ def test_each_turn_is_on_one_core_and_the_end_on_all():
     assert os.sched_getaffinity(0) == before
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "5000", "many"])
+@over("text", ["0", "-1", "5000", "many"])
 def test_a_number_of_threads_that_is_none(text):
     with pytest.raises(settings.SettingsError, match="--softbench-threads: "):
         settings._threads(text)

@@ -46,8 +46,7 @@ def test_nobody_is_ranked_by_a_clock_that_is_off(monkeypatch):
 
 
 @over(
-    ("found", "kept"),
-    [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, replace(FAST, clock="call")), {"cold"})],
+    "found, kept", [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, replace(FAST, clock="call")), {"cold"})]
 )
 def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
     world = World(monkeypatch)
@@ -102,7 +101,7 @@ def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
     assert len(tried) == contest_module.CALL_CALIBRATIONS
 
 
-@over(("clocks", "due"), [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
+@over("clocks, due", [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
 def test_a_refused_ranking_clock_is_measured_again(clocks, due):
     records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
     assert retries.is_due(records, "graph") == due

@@ -15,7 +15,7 @@ from softbench.model import Calibration, Status, calibration
 
 
 @over(
-    ("read", "why"),
+    "read, why",
     [
         ((20_000, 100_000, 500_000), ""),
         ((21_200, 101_200, 501_200), ""),  # with a launch gap each

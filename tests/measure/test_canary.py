@@ -3,6 +3,7 @@
 import ctypes
 
 import pytest
+from support.grids import over
 
 from softbench.measure.check import canary, check
 from softbench.model import Case
@@ -87,7 +88,7 @@ def test_canaries_between_outputs(card):
     assert card.overrun(first, second, allocated=2) == OVERRUN.format("output 0", 311)
 
 
-@pytest.mark.parametrize("outputs", [None, (torch.empty(0), 3), torch.eye(2).to_sparse()])
+@over("outputs", [None, (torch.empty(0), 3), torch.eye(2).to_sparse()])
 def test_what_holds_no_memory_is_not_judged(card, outputs):
     assert canary.Canaries(((card.start, card.start + 8192),), "cuda", BEFORE).overrun(outputs) == ""
 

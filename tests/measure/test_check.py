@@ -51,7 +51,7 @@ def test_column_blocks_of_a_long_row(monkeypatch):
 
 
 @over(
-    ("case", "launch", "words"),
+    "case, launch, words",
     [
         (make(), torch.zeros_like, "every element is 0"),
         (make((1, 262144), "float16"), torch.zeros_like, "every element is 0"),
@@ -103,7 +103,7 @@ def test_the_first_wrong_element_is_named_in_full():
 
 
 @over(
-    ("case", "change", "said"),
+    "case, change, said",
     [
         (make((64, 100)), lambda y: y[63:].fill_(-3), "^tail from row 63 not written: row 63, column 0: got -3, "),
         (make((64, 100)), lambda y: y[61:].fill_(-3), "^tail from row 61 not written: row 61, column 0: got -3, "),
@@ -150,7 +150,7 @@ def test_writes_outside_the_input(layout):
     assert "wrote outside the input" in reason(case, launch)
 
 
-@over(("inside", "dtype"), [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")])
+@over("inside, dtype", [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")])
 def test_low_precision_inside(inside, dtype):
     text = reason(make(dtype=dtype), lambda x: x.to(getattr(torch, inside)).softmax(-1).to(x.dtype))
     assert text.startswith("low precision: row 0, ")

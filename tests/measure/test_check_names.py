@@ -19,7 +19,7 @@ CASE = question("softmax")
 
 
 @over(
-    ("key", "words"),
+    "key, words",
     [
         (id, "cached by pointer, "),
         (lambda x: x.data_ptr(), "cached by pointer, "),
@@ -161,7 +161,7 @@ def test_known_errors_give_largest_percentile_and_bias():
     assert rare.p99 < 0.1
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("float16", 0.5), ("bfloat16", 0.5), ("float32", 0.3)])
+@over("dtype, most", [("float16", 0.5), ("bfloat16", 0.5), ("float32", 0.3)])
 def test_one_rounding_is_within_half_of_the_bound(dtype, most):
     found = check(case(dtype), lambda x: torch.softmax(x, -1), "cpu", 3).accuracy
     assert 0.05 < found.p99 <= found.largest <= most

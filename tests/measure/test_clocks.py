@@ -48,7 +48,7 @@ def test_an_input_comes_again_behind_twice_the_cache(case):
 
 
 @over(
-    ("shape", "dtype", "cache", "launches"),
+    "shape, dtype, cache, launches",
     [
         ((1, 256), "float16", "warm", 500),
         ((1, 1024), "float32", "warm", 500),
@@ -83,7 +83,7 @@ def test_longer_arithmetic_has_fewer_launches(case):
 
 
 @over(
-    ("read", "written", "arithmetic_ns", "is_reused"),
+    "read, written, arithmetic_ns, is_reused",
     [
         *((2**26, 2**26, 0.0, True), (2**26 + 4096, 2**26, 0.0, True)),  # a copy; weights
         *((2**27, 2**26, 0.0, False), (2**28, 2**10, 0.0, False), (2**26, 2**26, 1e6, False)),  # a gradient; a loss; arithmetic
@@ -100,7 +100,7 @@ def test_a_side_without_bytes_is_planned(sizes):
     assert 1 <= plan.inputs <= plan.launches <= MAX_LAUNCHES
 
 
-@over(("call_ns", "launches"), [(0.0, 200), (1.0, 200), (5_000, 200), (10_000, 100), (300_001, 4), (1e6, 1), (1e12, 1)])
+@over("call_ns, launches", [(0.0, 200), (1.0, 200), (5_000, 200), (10_000, 100), (300_001, 4), (1e6, 1), (1e12, 1)])
 def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
     assert plan_wall(call_ns) == Plan(launches, 2, "")
 
@@ -145,7 +145,7 @@ def test_inputs_come_round_and_every_output_is_kept():
         assert all(y.equal(x + 1) for (x,), y in picked)
 
 
-@over(("launches", "count"), [(5, 2), (1, 2), (3, 3), (2, 1)])
+@over("launches, count", [(5, 2), (1, 2), (3, 3), (2, 1)])
 def test_each_turn_changes_one_element_and_picks_its_call(launches, count):
     place = placed(lambda x: x + 1, launches, count)
     inputs = [x for (x,) in place.buffers.inputs]
@@ -204,7 +204,7 @@ def test_a_replaced_clock_is_not_believed(name):
 
 
 @over(
-    ("ns", "least", "most", "is_believed"),
+    "ns, least, most, is_believed",
     [
         (1_000_000, 999_900, 1_000_100, True),
         (1_000_000, 999_900, 9_000_000, True),  # the process rested between two readings

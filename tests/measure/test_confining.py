@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.builders import variant
+from support.grids import over
 from support.offenders import BAD, NEXT, arena, passed, processes, write
 from support.pools import MARK, Forked
 
@@ -109,7 +110,7 @@ Path({str(tmp_path)!r}, "told").write_text(str(own))
 
 
 @needs_all
-@pytest.mark.parametrize("version", [0, 1, 2, 5])
+@over("version", [0, 1, 2, 5])
 def test_a_lesser_kernel_is_taken_as_it_is(monkeypatch, tmp_path, version):
     monkeypatch.setattr(landlock, "version", lambda: version)
     here = f"Landlock ABI {version}" if version else "no Landlock"
@@ -179,7 +180,7 @@ def test_a_worker_sees_only_its_own_processes_and_can_kill_or_stop_no_rival(tmp_
     assert passed(second, ["honest", *HARMFUL])
 
 
-@pytest.mark.parametrize("how", ["", "off"])
+@over("how", ["", "off"])
 def test_namespaces_can_be_switched_off(tmp_path, how):
     mark = f"{os.getpid()}-{tmp_path}"
     forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": how})

@@ -43,7 +43,7 @@ def test_a_span_is_last_end_minus_first_start():
 
 
 @over(
-    ("seen", "why"),
+    "seen, why",
     [
         ([], "the profiler saw nothing on the GPU: CUPTI is missing, or another profiler uses it"),
         (marks(1, 30), "the profiler saw no kernel in call 1 of 1"),

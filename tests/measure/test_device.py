@@ -27,7 +27,7 @@ def installed(monkeypatch):
 
 
 @over(
-    ("requirement", "card", "why"),
+    "requirement, card, why",
     [
         ("cuda>=sm_90", H200, ""),
         ("cuda >= sm_90", H200, ""),
@@ -55,7 +55,7 @@ def test_a_requirement_that_cannot_be_read_is_not_met(requirement):
 
 
 @over(
-    ("expected", "name", "fits"),
+    "expected, name, fits",
     [
         ("H200", "NVIDIA H200", True),
         ("h200", "NVIDIA H200", True),
@@ -139,7 +139,7 @@ def test_the_first_of_all_visible_gpus_is_measured(two):
 
 
 @over(
-    ("given", "names"),
+    "given, names",
     [
         (None, ("0", "1")),
         ("3,1", ("3", "1")),
@@ -174,7 +174,7 @@ def test_telemetry_without_nvml_is_empty():
 
 # As nvidia-ml-py names them: idle, application clocks, power cap, hw slowdown, sync boost, sw and hw thermal, power brake, display.
 @over(
-    ("bits", "words", "is_throttled"),
+    "bits, words, is_throttled",
     [
         (0, "", False),
         (0x1 | 0x2 | 0x10 | 0x100, "", False),

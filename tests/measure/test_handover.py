@@ -206,7 +206,7 @@ def test_an_elf_file_in_memory_is_taken_whole():
 
 
 @over(
-    ("structure", "size"),
+    "structure, size",
     [
         *((driver.KernelParams, 72), (driver.FillParams, 40), (driver.CopyParams, 200)),
         *((driver._AllocationProperties, 32), (driver._Access, 12)),

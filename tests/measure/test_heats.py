@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.grids import over
 from support.simulated import DEAD, FULL, PLAN, at, heats
 
 from softbench.cases import operators
@@ -28,8 +29,8 @@ def free_for(placements, each=1000):
     return free
 
 
-@pytest.mark.parametrize(
-    ("each", "free", "groups"),
+@over(
+    "each, free, groups",
     [
         (1000, free_for(10), ["abcdefg"]),  # exactly everybody, and a new placement of one beside its old one
         (1000, free_for(10) - 1, ["abcd", "efg"]),  # one too few: two even heats, not six and one

@@ -32,7 +32,7 @@ def around(x):
 
 
 @over(
-    ("launch", "words"),
+    "launch, words",
     [
         (lambda x: x.add_(x)[:], ""),
         (lambda x: x + x, "not in the memory of input 0, which it must overwrite; write there"),
@@ -55,7 +55,7 @@ def test_nothing_but_the_overwritten_input_is_right(launch, words):
         assert bool(words) == bool(reason), (layout, reason)
 
 
-@over(("name", "words"), [("right", ""), ("elsewhere", "not in the memory"), ("unwritten", "got")])
+@over("name, words", [("right", ""), ("elsewhere", "not in the memory"), ("unwritten", "got")])
 def test_a_timed_call_is_compared_by_its_earlier_input(tmp_path, name, words):
     path = tmp_path / "kernels.py"
     path.write_text(KERNELS)

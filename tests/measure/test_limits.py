@@ -149,7 +149,7 @@ def test_an_impossible_variant_is_not_chosen(world):
     assert (best.status, best.samples) == (Status.INCORRECT, [])
 
 
-@pytest.mark.parametrize("clock", ["device", "cold", "trial"])
+@over("clock", ["device", "cold", "trial"])
 def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock, monkeypatch):
     pool = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
     made = Contest(Rules(), pool, None, limits=Limits.of(H200))

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from support.builders import ended, softmax_case, timed, variant
 from support.cards import H200
+from support.grids import over
 from support.offenders import BAD, arena, passed, write
 from support.pools import Forked
 from support.projects import bench, project, record_lines
@@ -105,9 +106,8 @@ KILLED = Answer(False, status=Status.CRASHED, reason="the process died of SIGKIL
 LOST = Answer(False, status=Status.RUNTIME_ERROR, reason="start raised", fatal=True)
 
 
-@pytest.mark.parametrize(
-    ("answers", "why"),
-    [([KILLED, Answer(True)], ""), ([KILLED, KILLED], KILLED.reason), ([KILLED, None], ""), ([LOST], LOST.reason)],
+@over(
+    "answers, why", [([KILLED, Answer(True)], ""), ([KILLED, KILLED], KILLED.reason), ([KILLED, None], ""), ([LOST], LOST.reason)]
 )
 def test_one_killed_process_does_not_accuse_the_gpu(monkeypatch, answers, why):
     left = list(answers)
@@ -198,8 +198,8 @@ def test_who_is_ended_again_alone_has_crashed():
     assert found["killer"].status is Status.PASSED
 
 
-@pytest.mark.parametrize(
-    ("is_lost", "was_killed", "is_isolated", "role", "counts"),
+@over(
+    "is_lost, was_killed, is_isolated, role, counts",
     [
         (True, False, True, "entrant", True),
         (False, True, False, "entrant", True),

@@ -66,7 +66,7 @@ def test_no_other_process_runs_its_functions():
         block(found, torch.ones(6, 40))
 
 
-@over(("bound", "slack"), [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)])
+@over("bound, slack", [("exact", 0.0), ("relative", 3.0), ("row", 15.0), ("elementwise", 4.0)])
 def test_each_named_bound_lets_arithmetic_err_by_as_much(bound, slack):
     operators.use(())
     operator = loaded(GELU.replace("elementwise", bound).replace(FORMULA, "3 * x"))
@@ -105,7 +105,7 @@ def test_inputs_are_as_declared_and_a_reference_may_write_into_its_own():
 
 
 @over(
-    ("old", "new", "words"),
+    "old, new, words",
     [
         ("/ length * weight", "/ length * (weight * 0 + 1)", "the stream 'weight' is never used: the reference gives the same for"),
         ("* weight, length", "* weight, length.flatten()", "the reference returned float64 [6] for 'length', and float64 [6, 1]"),

@@ -4,6 +4,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
+from support.grids import over
 from support.simulated import DEAD, FULL, PLAN, World, at, placements
 
 from softbench.measure.contest import rounds
@@ -71,7 +72,7 @@ def test_open_entrants_are_decided_where_none_is_sealed(world):
     assert placements(a) == placements(b) > placements(reference) == 8
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
+@over("seed", [2, 3, 4])
 def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch, seed):
     world = World(monkeypatch, seed)
     leader, rival = world.enter("leader", spread=6), world.enter("rival", spread=6)

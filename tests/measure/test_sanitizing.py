@@ -31,7 +31,7 @@ cat <<'END'
 
 
 @over(
-    ("output", "lines"),
+    "output, lines",
     [
         *((text, 0) for text in (CLEAN, "", "no line of a tool", "========= Error: Target application terminated\n")),
         (FOUND, 4),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support import in_place
+from support.grids import over
 
 from softbench.cases import operators
 from softbench.measure.incorrect import Incorrect
@@ -134,8 +135,8 @@ def test_other_launches_than_were_asked_for_are_refused(fake):
         launch_of(fake)
 
 
-@pytest.mark.parametrize(
-    ("units", "why"),
+@over(
+    "units, why",
     [
         ((ONE, ONE, TIMED), "one static buffer: two launches returned the same memory"),
         ((ONE, OTHER, replace(TIMED, outputs=(OUTPUTS[0], OUTPUTS[1], OUTPUTS[0]))), "it names buffers that overlap"),

@@ -56,7 +56,7 @@ def test_empty_nodes_are_no_work():
 
 
 @over(
-    ("launches", "calls", "replays", "counted"),
+    "launches, calls, replays, counted",
     [(500, 32, 1, 32), (8, 4, 1, 4), (2, 4, 4, 4), (3, 4, 4, 6), (5, 4, 2, 5), (7, 4, 2, 7), (1, 4, 8, 4)],
 )
 def test_halves_are_whole_calls_and_enough_of_them(launches, calls, replays, counted):

@@ -2,6 +2,7 @@
 
 import pytest
 from support import builders as make
+from support.grids import over
 from support.simulated import DEAD, at
 
 from softbench.analysis import leaderboard
@@ -131,8 +132,8 @@ def test_a_failure_near_an_unsteady_placement_stays(world):
     assert placed(a) == [1, *range(3, 10)]
 
 
-@pytest.mark.parametrize(
-    ("readings", "worst"),
+@over(
+    "readings, worst",
     [
         ([Telemetry()], Telemetry()),
         ([Telemetry(), FINE], FINE),
@@ -143,7 +144,7 @@ def test_several_readings_are_one(readings, worst):
     assert steady.merged(readings) == worst
 
 
-@pytest.mark.parametrize(("clock", "is_fault"), [(1980, False), (1935, False), (1921, False), (1920, True), (None, False)])
+@over("clock, is_fault", [(1980, False), (1935, False), (1921, False), (1920, True), (None, False)])
 def test_the_threshold(clock, is_fault):
     reading = Telemetry(clock, 3201)
     assert bool(steady.fault(reading, [FINE] * 5 + [reading])) is is_fault

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.grids import over
 from support.projects import bench, cells_by_name, project
 
 from softbench import cli
@@ -129,8 +130,8 @@ def test_nothing_of_this_machines_folders_is_kept(failed):
     assert '"/' not in "".join(cell(failed, "bad_name")["traceback"])
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@over(
+    "text, expected",
     [
         ("/opt/venv/lib/python3.11/site-packages/torch/x.py:3", "torch/x.py:3"),
         ("/usr/lib/python3.11/ctypes/__init__.py", "ctypes/__init__.py"),

@@ -66,7 +66,7 @@ def test_counters_are_means_over_the_last_half_of_calls():
 
 
 @over(
-    ("text", "said", "reason"),
+    "text, said, reason",
     [
         ("", "", "no counters: no output"),
         ("", "Traceback\nKeyError: 'x'\n\n", "no counters: KeyError: 'x'"),
@@ -178,7 +178,7 @@ def test_each_is_alone_if_the_shared_process_fails(tmp_path, monkeypatch, fault)
 
 
 @over(
-    ("fault", "reason"),
+    "fault, reason",
     [
         ("said[0]['unseen'] = 90_000", "move 90000 bytes per call"),
         ("said.pop()", "the profiled process ended early"),
@@ -237,7 +237,7 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
     assert events == [2, "wait", "start", 0, 1, 2, 0, 1, 2, 0, 1, "wait", "stop"]
 
 
-@pytest.mark.parametrize("option", ["traffic", "device_clock"])
+@over("option", ["device_clock", "traffic"])
 def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, tmp_path, option):
     chosen = read(tmp_path, **{option: True})
     monkeypatch.setattr(selection.device, "gpus", lambda: ())

@@ -1,6 +1,7 @@
 """What a heat does between the turns that count."""
 
 import pytest
+from support.grids import over
 from support.simulated import FULL, PLAN, World, placements
 
 from softbench.measure.contest.rounds import LEAD_IN_TURNS, ROUNDS
@@ -18,7 +19,7 @@ def verifications(world, entrant):
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@over("seed", range(6))
 def test_any_budget_has_two_placements_and_a_check(monkeypatch, seed):
     world = World(monkeypatch, seed)
     a, b = map(world.enter, "ab")

@@ -11,7 +11,7 @@ from softbench.model import Status
 
 
 @over(
-    ("code", "text"),
+    "code, text",
     [
         (-signal.SIGSEGV, "died of SIGSEGV"),
         (-signal.SIGKILL, "by the system when memory ran out"),

@@ -101,7 +101,7 @@ def entrant_at_referee(**ended):
     return Entrant(variant("mine"), "entrant", tier=SEALED, handed_over="/file", worker=worker)
 
 
-@over(("ended", "tiers"), [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])])
+@over("ended, tiers", [({"was_killed": True}, ["", OPEN]), ({"is_lost": True}, ["", OPEN]), ({}, [OPEN])])
 def test_who_is_killed_at_its_referee_is_handed_over_again(ended, tiers):
     preparation, entrant = Preparation(CASE, POOL, 1.0, 0), entrant_at_referee(**ended)
     found = []
@@ -114,7 +114,7 @@ def test_who_is_killed_at_its_referee_is_handed_over_again(ended, tiers):
     assert entrant.open_because == "its sealed copy failed: the process died of SIGSEGV"
 
 
-@over(("gib", "most"), [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
+@over("gib, most", [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
 def test_as_many_are_built_at_once_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
     case = Case("softmax", (4096, 131072), "float32", "float32")

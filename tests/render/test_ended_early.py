@@ -104,13 +104,9 @@ def test_a_header_is_put_in_place_of_another(tmp_path):
         store.Writer(path).relabel(run(7).passport)
 
 
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [({"cases": -1}, "cases cannot be negative"), ({"cases": "5"}, "Passport.cases cannot be '5'"), ({}, "")],
-    ids=["negative", "text", "none"],
-)
+@over("changed, words", [({"cases": -1}, "cases cannot be negative"), ({"cases": "5"}, "Passport.cases cannot be '5'"), ({}, "")])
 def test_a_number_of_cases_may_be_missing_and_is_one(tmp_path, changed, words):
-    path = make.stored(tmp_path, run(3))
+    path = make.stored(tmp_path / words, run(3))
     header, _, cells = path.read_text().partition("\n")
     rest = {key: value for key, value in json.loads(header).items() if key != "cases"}
     path.write_text(json.dumps(rest | changed) + "\n" + cells)
