@@ -75,7 +75,7 @@ def test_verdicts(found, limit, verdict):
     assert asked.may_be_told(found) == (verdict == OPEN and found.passes)
 
 
-def test_the_question_is_the_case_that_fails_else_the_one_that_lost_the_most():
+def test_the_question_is_the_worst_case():
     def of(**ratios):
         return [Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios) for name, ratio in ratios.items()]
 
@@ -105,7 +105,7 @@ def test_two_runs_of_a_contest_are_one():
     assert (both.change.placements, both.change.verdict) == (9, "slower")
 
 
-def test_implementations_are_compared_by_the_variant_that_was_chosen_in_the_last_heat_of_both():
+def test_a_contest_is_the_last_heat_of_both():
     cells = [timed(CASE, "mine@b", 6_000, heat=1), timed(CASE, "mine@a", 5_000, heat=1), timed(OTHER, "mine@b", 1)]
     (found,) = bisect.contests(run(cells), "mine@b", "mine@a")
     assert found.change.ratio == pytest.approx(1.2, rel=1e-3)

@@ -41,7 +41,7 @@ def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
     assert (said in report.render(measured(slower))) == bool(ratio)
 
 
-def test_other_values_are_a_row_of_the_same_table_that_says_so_and_an_id_of_their_own():
+def test_other_values_have_a_row_and_an_id():
     assert [section_title(key) for key in sections(board(1))] == ["softmax, float16"]
     assert [shape_text(case.case) for case in board(1).cases][-1].endswith("] peaked")
     case = softmax_case(distribution="peaked")

@@ -77,7 +77,7 @@ def test_stability_holds_where_only_the_naive_form_overflows():
         ([replace(record, known_failure="declared" * bool(record.reason)) for record in stability()], HOLDS),
     ],
 )
-def test_only_an_overflow_is_evidence_whether_it_was_declared_or_not(records, verdict):
+def test_only_an_overflow_is_evidence(records, verdict):
     assert list(verdicts(records, "stability").values())[1] == verdict
 
 
@@ -118,7 +118,7 @@ def test_fusion():
     assert fusion(cuda_multi_pass=2.9, **repaired)["10M within 1.35 times a copy."] == OPEN  # one did not run
 
 
-def test_a_case_that_nobody_ran_leaves_a_claim_open_and_a_loss_refutes_it():
+def test_a_case_that_nobody_ran_leaves_a_claim_open():
     records = [r for r in sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7) if r.case.elements < 10**8]
     assert set(list(verdicts(records, "fusion").values())[1:3]) == {OPEN}
     records += [timed(row(10**8), "cuda_multi_pass", 2.2e8), timed(row(10**8), "cuda_fused", 3.5e8)]
@@ -143,7 +143,7 @@ def opened(records, *names):
     return [replace(r, tier="open" if r.variant.implementation in names else "sealed") for r in records]
 
 
-def test_an_open_time_beside_sealed_ones_is_shown_and_is_no_evidence():
+def test_an_open_time_is_shown_and_is_no_evidence():
     records = opened(sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7, cuda_cooperative=1.3), "cuda_multi_pass")
     found = verdicts(records, "fusion")
     assert found["Fused beats multi-pass up to 10M elements."] == OPEN
@@ -209,7 +209,7 @@ def test_only_a_whole_interval_decides(held, ns, words):
         (5_000, "**Refuted**: 1.80x [1.80, 1.80] in 1 of its cases; claimed: at least 2.00x."),
     ],
 )
-def test_one_case_of_the_figures_refutes_a_claim_and_only_all_of_them_make_it_hold(held, ns, words):
+def test_one_case_refutes_a_claim_and_all_make_it_hold(held, ns, words):
     first, second = softmax_case(4096, 1024), softmax_case(4096, 2048)
     text = CLAIM.replace("    where: softmax-*\n", "") + f"figures: {{{first.id}: {{a: 1 ms}}, {second.id}: {{a: 2 ms}}}}"
     records = [timed(first, "a", ns), timed(first, "b", 9_000)]
@@ -258,7 +258,7 @@ def test_a_mistake_in_a_file_is_one_line_with_its_place(tmp_path, old, new, word
     assert words in str(caught.value)
 
 
-def test_the_command_prints_the_page_or_writes_it_where_it_is_told(cwd, says):
+def test_the_command_prints_or_writes_the_page(cwd, says):
     page = markdown([store.read(stored(cwd / "reports", run(stability(), run_id="run-1")))])
     assert says("claims") == says("claims", "--run", "run-1") == page
     assert says("claims", "--output", "page.md") == "page:    page.md\n"

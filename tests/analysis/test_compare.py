@@ -59,7 +59,7 @@ def test_verdicts(before, after, spread, verdict):
     assert not (unclear and found.failures(0.02))
 
 
-def test_a_machine_that_got_slower_as_a_whole_is_no_slower_kernel():
+def test_a_slower_machine_is_no_slower_kernel():
     found = compared(mine(5_000), mine(6_000), roof=4_800)
     assert of(found).verdict == "same"
     assert found.roof == (pytest.approx(1.2, rel=1e-3),)
@@ -75,7 +75,7 @@ def test_the_interval_is_welchs():
     assert math.log(found.high / found.low) / 2 == pytest.approx(stats.student_t(3, 0.01 / 3) * error)
 
 
-def test_identical_kernels_are_called_different_as_rarely_as_promised():
+def test_identical_kernels_rarely_differ():
     """At the error of one look, 1 in 300; 2000 pairs of sessions, so that 15 would be more than three sigma too many."""
     draw = random.Random(1)
     sessions = [[[draw.gauss(0, 0.003) for _ in range(8)] for _ in range(2)] for _ in range(2000)]
@@ -94,7 +94,7 @@ def test_without_two_placements_nothing_can_be_told():
     assert stats.compare_apart([0.1, 0.1], [0.1, 0.1]).verdict == "tied"
 
 
-def test_another_roof_kernel_widens_the_interval_and_without_one_nothing_can_be_told():
+def test_another_roof_widens_the_interval():
     other = variant("copy", params=(("threads", 512),))
     same_roof = of(compared(mine(5_000), mine(5_008)))
     found = of(compared(mine(5_000), mine(5_008), variant=other))
@@ -184,7 +184,7 @@ def test_digits_do_not_contradict_a_verdict():
     assert "0.9992 [0.9987, 0.9997]" in forest_plot(forest.Forest((("mine", mean),), ""))
 
 
-def test_a_long_plot_says_what_it_leaves_out_and_has_its_scale_at_both_ends():
+def test_a_long_plot_says_what_it_leaves_out():
     found = forest.forest(many([1.1 + at / 100 for at in range(41)]).cells)
     assert ". 1 mean (95 % intervals), then the 30 largest of 41 changed cells (intervals that err in" in found.note
     assert [forest_plot(own).count(">1×<") for own in (found, replace(found, rows=found.rows[:9]))] == [4, 2]
@@ -271,7 +271,7 @@ def test_what_cannot_be_compared_is_refused(newer, error, words_):
         compare.compare(old(mine(5_000)), newer)
 
 
-def test_cells_that_ask_something_else_are_left_out_with_the_reason():
+def test_cells_that_ask_something_else_are_left_out():
     other, third = (timed(CASE, name, 5_000) for name in ("other", "third"))
     found = compare.compare(old(*contest(CASE, mine(5_000), other)), new(*contest(CASE, mine(5_000, ideal_bytes=1), other, third)))
     assert [cell.implementation for cell in found.cells] == ["other"]

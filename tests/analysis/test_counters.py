@@ -29,7 +29,7 @@ def said(own, best):
 
 
 @over("text, read, counters", ((text, read, counters) for text, read, *counters in TWINS))
-def test_a_planted_twin_is_named_rightly_with_both_numbers_and_the_good_one_never(text, read, counters):
+def test_a_planted_twin_is_named(text, read, counters):
     twin = Traffic(read, 0, 0, None, None, *counters)
     assert said(twin, GOOD) == [text] * bool(text)
     assert said(GOOD, twin) == said(GOOD, None) == []
@@ -37,7 +37,7 @@ def test_a_planted_twin_is_named_rightly_with_both_numbers_and_the_good_one_neve
     assert [one for one in said(*few) if "low" not in one] == [], "what takes no time is no difference"
 
 
-def test_loads_are_not_compared_with_those_of_the_tma_but_reads_from_memory_are():
+def test_loads_are_not_compared_with_those_of_the_tma():
     by_tma = replace(GOOD, load_sectors=0, load_requests=0)
     assert said(replace(GOOD, load_sectors=25165824, load_requests=1572864), by_tma) == []
     assert said(replace(GOOD, read_bytes=805335552), by_tma) == ["reads 805 MB, 2.0 times the 403 MB that best reads"]
@@ -51,7 +51,7 @@ def test_nothing_is_named_between_a_kernel_and_its_own_noise(own, noise):
 
 
 @given(ANY, ANY)
-def test_of_two_kernels_one_at_most_does_more_of_a_thing_and_nothing_is_named_without_counters(one, other):
+def test_one_kernel_at_most_does_more_of_a_thing(one, other):
     causes = [{found.cause for found in differences(*pair, "")} for pair in ((one, other), (other, one))]
     assert causes[0] & causes[1] == set()
     assert said(Traffic(*astuple(one)[:5]), other) == said(one, None) == []

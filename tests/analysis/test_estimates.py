@@ -21,7 +21,7 @@ def test_the_interval_of_one_case_is_students():
     assert (math.log(found.low), math.log(found.high)) == pytest.approx((0.03 - half, 0.03 + half), rel=1e-6)
 
 
-def test_the_truth_is_inside_in_19_of_20_runs_however_unequal_the_cases_are():
+def test_the_truth_is_inside_in_19_of_20_runs():
     draw = random.Random(5)
     scatter = [0.001, 0.002, 0.004, 0.03, 0.001, 0.01]
     inside = 0
@@ -32,7 +32,7 @@ def test_the_truth_is_inside_in_19_of_20_runs_however_unequal_the_cases_are():
     assert 0.93 < inside / 400 < 0.995
 
 
-def test_few_placements_have_no_interval_or_that_of_the_others():
+def test_few_placements_have_no_interval():
     one, two = stats.compare_logs([0.1]), stats.compare_logs([0.1, 0.11, 0.12])
     assert estimates.mean([]) is None
     alone, both = estimates.mean([one]), estimates.mean([one, two])

@@ -32,7 +32,7 @@ def open_board():
     return board(*(noisy(case, *own) for case in (CASE, WIDE) for own in times), clock="wall")
 
 
-def test_the_verdict_names_the_machine_once_and_no_ties_that_are_none():
+def test_the_verdict_names_the_machine_once():
     norm = replace(CASE, operator="rmsnorm")
     records = [timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
     said = headline.verdict(board(*records, timed(WIDE, "ours", 7e5), timed(WIDE, "theirs", 7e5)))
@@ -73,13 +73,13 @@ def test_one_decided_case_makes_a_leader():
     assert headline.undecided_note(found) == ""
 
 
-def test_the_best_score_that_is_nowhere_the_fastest_leads_nobody():
+def test_who_is_nowhere_the_fastest_leads_nobody():
     times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
     found = board(*(timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE))))
     assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
 
 
-def test_an_implementation_that_is_alone_leads_nobody_and_the_verdict_says_so():
+def test_who_is_alone_leads_nobody():
     alone = board(timed(CASE, "own", 2e4), timed(CASE, "torch_eager", 3e4, role="reference"))
     said = headline.verdict(alone)
     assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager [1.49, 1.51]."
@@ -98,7 +98,7 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
     assert re.search(r"but \w, 8\S+ ±\S+, may be as fast: 1\.0\d?x \[0\.\d+, 1\.\d+\]\.$", said)
 
 
-def test_a_baseline_that_is_not_ranked_says_so_beside_its_name():
+def test_a_baseline_that_is_not_ranked_says_so():
     wrong = ended(softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
     times = (("ours", 4e4), ("theirs", 5e4), ("torch_eager", 8e4))
     found = board(*(timed(CASE, *own) for own in times), wrong)

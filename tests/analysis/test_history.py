@@ -26,7 +26,7 @@ def contest(ns, case=CASE, source="0" * 8, **changes):
     return [timed(case, "mine", ns, variant=own, **changes), timed(case, "steady", 8_000), roof_of(case, 4_000)]
 
 
-def test_the_step_is_named_where_it_changed_and_what_changed_with_it():
+def test_a_step_names_what_changed_with_it():
     runs = [day(n, *contest(5_000 if n < 3 else 5_500, source="a" * 8 if n < 3 else "b" * 8)) for n in (4, 1, 3, 2, 5)]
     (found,) = history.trace(runs)
     assert [passport.run_id for passport in found.runs] == ["r1", "r2", "r3", "r4", "r5"]

@@ -54,7 +54,7 @@ def test_any_cases_have_an_answer_or_none(failed, passed):
     assert text == "" or (passed - failed and text.startswith("only "))
 
 
-def test_the_failures_of_one_kernel_are_summed_up_on_the_terminal():
+def test_the_failures_of_one_kernel_are_summed_up():
     reason = "tail from column {0} not written: row 0, column {0}: got 0, expected 0.001"
     wrong = [ended(softmax_case(columns=n), "mine", Status.INCORRECT, reason.format(n - 1)) for n in (781, 1000)]
     right = [timed(softmax_case(columns=n), "mine", 1000.0) for n in (512, 1024)]

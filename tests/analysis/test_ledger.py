@@ -67,7 +67,7 @@ def leads(*runs):
     return [(own.entry.implementation, own.since) for own in past]
 
 
-def test_a_lead_passes_on_beyond_the_intervals_and_only_what_makes_a_record_leads():
+def test_a_lead_passes_on_beyond_the_intervals():
     first = kept(1, ("a", 5_000), ("b", 6_000), ("c", 4_500, OPEN))
     assert leads(first) == [("a", 0)]
     assert leads(first, kept(2, ("b", 4_999, {"spread": 0.01}))) == [("a", 0)]
@@ -104,7 +104,7 @@ def stepped():
     return machines(runs)[0]
 
 
-def test_a_step_is_that_of_the_whole_runs_and_names_the_source_first():
+def test_a_step_names_the_source_first():
     (step,) = stepped().histories["softmax"].steps
     assert (step.implementation, step.at, step.since, step.cells[0].verdict) == ("mine", 2, 1, "slower")
     assert [change.what for change in step.changes] == ["source of mine", "torch"]
@@ -117,7 +117,7 @@ def test_entries_are_the_same_after_json():
     assert ledger.restored(json.loads(json.dumps(ledger.plain(own)))) == own
 
 
-def test_a_difference_of_sources_is_shown_where_both_were_sent():
+def test_a_difference_of_sources_is_shown():
     runs = [replace(run, sources={run.entries[0].source: {"mine.py": f"a = {at}\nb = 1"}}) for at, run in enumerate(stepped().runs)]
     parts = documents.implementation(machines(runs)[0], "mine")
     assert parts[-1].lines[2:] == ("@@ -1,2 +1,2 @@", "-a = 1", "+a = 2", " b = 1")

@@ -17,7 +17,7 @@ def lost(*records):
     return [(loss.case.case.id, round(loss.ratio.ratio, 1), loss.why) for loss in losses(board, "softmax", "mine")]
 
 
-def test_the_largest_loss_beyond_doubt_comes_first_and_no_tie_is_a_loss():
+def test_the_largest_certain_loss_comes_first():
     cases = [make.softmax_case(columns=2**n) for n in (9, 10, 11, 12)]
     clear = [make.timed(cases[0], name, ns) for name, ns in (("mine", 6e4), ("best", 4e4))]
     vague = [make.timed(cases[1], name, ns, placements=2, spread=0.1) for name, ns in (("mine", 8e4), ("best", 4e4))]

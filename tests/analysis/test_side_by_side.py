@@ -57,7 +57,7 @@ def test_runs_with_other_cases_become_one():
 
 
 @over("given", [("old", "new"), ("new", "old")])
-def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given):
+def test_of_a_case_timed_twice_the_newer_run_counts(given):
     runs = {
         "old": made("old", 1, *measured(CASE, 5_000), timed(CASE, "gone", 7_000), *measured(OTHER, 5_000)),
         "new": made("new", 2, *measured(CASE, 9_000)),
@@ -71,7 +71,7 @@ def test_of_a_case_that_was_timed_twice_the_newer_run_counts_whole(given):
     )
 
 
-def test_of_a_case_that_is_checked_the_newest_record_of_each_counts():
+def test_of_a_checked_case_the_newest_records_count():
     old = made("old", 1, ended(HARD, "wrong", Status.INCORRECT), ended(HARD, "mine", Status.INCORRECT), *measured(CASE))
     new = made("new", 2, timed(HARD, "mine", 1, samples=()))
     (section,) = arrange([old, new])
@@ -93,7 +93,7 @@ def test_a_failure_of_an_older_version_is_not_the_newer_ones():
     assert ranking == {"mine": False, "mine@fffffff": True, "torch_eager": False}
 
 
-def test_another_machine_is_another_section_and_nothing_is_averaged():
+def test_another_machine_is_another_section():
     here, there = made("a", 1, *measured(CASE, 5_000)), made("b", 2, *measured(CASE, 8_000), device=H100)
     sections = arrange([there, here])
     assert [section.title for section in sections] == ["NVIDIA H100", "NVIDIA H200"]
@@ -107,7 +107,7 @@ def test_titles_of_sections_of_one_name_say_what_differs():
     assert titles == ["NVIDIA H200, torch 2.11.0", "NVIDIA H200, torch 2.12.0"]
 
 
-def test_what_another_environment_had_is_said_with_times_and_without():
+def test_what_another_environment_had_is_said():
     there = {"torch": "2.11.0", "python of @v2": "3.12.1"}
     for records in measured(CASE), [ended(HARD, "mine")]:
         (section,) = arrange([made("a", 1, *records, packages=there), made("b", 2, ended(HARD, "mine"))])
@@ -147,7 +147,7 @@ TWO = (
 )
 
 
-def test_only_the_share_of_the_roof_and_the_word_of_a_failure_are_shown_across_machines():
+def test_machines_share_percent_of_roof_and_failures():
     text = tables.share_table(machines(*TWO))
     grid = text[text.index("[M, N]") :].splitlines()
     assert grid[0].split("  ")[-1].strip() == "NVIDIA H100"

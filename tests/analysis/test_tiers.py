@@ -63,7 +63,7 @@ def test_an_open_time_costs_as_much_as_a_refusal(cases, ns):
     assert standing(found, "mixed").open_cases == tuple(case.id for case in CASES if case in cases)
 
 
-def test_a_case_in_which_nothing_is_sealed_has_ranks_and_no_part_in_scores():
+def test_a_case_without_a_seal_has_no_part_in_scores():
     last = [cell(name, ns, OPEN, CASES[3]) for name, ns in (("slow", 5e4), ("hidden", 1e4), ("fast", 4e4))]
     sealed = [record for record in SEALED_RECORDS if record.case != CASES[3]]
     found = board(*sealed, *last)
@@ -82,7 +82,7 @@ def test_where_nothing_is_sealed_all_is_as_without_tiers(tier):
     assert not any(own.is_open for case in found.cases for own in case.participants)
 
 
-def test_neither_a_roof_nor_a_reference_nor_a_failure_seals_a_case():
+def test_only_an_entrant_seals_a_case():
     others = [cell("copy", 3e4, role="roof"), cell("torch_eager", 9e4, role="reference")]
     failed = make.ended(CASE, "wrong", Status.INCORRECT, tier=SEALED)
     found = board(cell("mine", 4e4, OPEN), cell("yours", 5e4, OPEN), failed, *others)
@@ -101,7 +101,7 @@ def test_of_several_roofs_the_fastest_counts_whatever_its_tier():
     assert round(board(cell("mine", 4e4), *roofs).cases[0].cells["mine"].percent_of_roof) == 75
 
 
-def test_a_step_between_two_is_over_the_cases_in_which_both_are_sealed():
+def test_a_gain_is_over_cases_where_both_are_sealed():
     tiers = [SEALED, OPEN, SEALED, SEALED]
     cells = [cell("mixed", 2e4 if tier == OPEN else 8e4, tier, case) for case, tier in zip(CASES, tiers, strict=True)]
     found = ranks.gains(board(*SEALED_RECORDS, *cells).cases, "mixed", "fast")
@@ -114,18 +114,18 @@ def test_scores_over_other_sealed_cases_are_not_joined():
     assert {tuple(point.question for point in line.points) for line in traced.scores} == {(0, 1)}
 
 
-def test_what_was_not_recorded_as_sealed_is_not_ranked_beside_it():
+def test_an_unsealed_time_is_not_ranked():
     found = board(cell("old", 1e4, ""), cell("mine", 4e4)).cases[0].cells
     assert (found["old"].rank, found["old"].is_open, found["mine"].rank) == (None, True, 1)
 
 
-def test_of_two_variants_the_sealed_one_stands_for_its_implementation():
+def test_the_sealed_variant_stands_for_its_implementation():
     variants = [make.variant("mine", params=(("warps", n),)) for n in (4, 8)]
     found = board(cell("", 1e4, OPEN, variant=variants[0]), cell("", 4e4, variant=variants[1])).cases[0]
     assert found.cells["mine"].record.variant == variants[1]
 
 
-def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
+def test_no_sealed_time_is_compared_with_an_open_one():
     others = [cell("yours", 6e4), cell("copy", 3e4, role="roof")]
     times = [(4e4, SEALED), (2e4, OPEN), (4e4, SEALED)]
     before, *after = (day(n, [cell("mine", *own), *others]) for n, own in enumerate(times, start=1))
@@ -140,7 +140,7 @@ def test_two_runs_do_not_compare_a_sealed_time_with_an_open_one():
         compare.compare(make.run([cell("mine", 4e4)]), make.run([cell("mine", 2e4, OPEN)]))
 
 
-def test_a_cell_that_loses_its_seal_fails_a_limit_however_fast_it_is():
+def test_a_cell_that_loses_its_seal_fails():
     others = cell("yours", 6e4), cell("copy", 3e4, role="roof")
     sealed, opened = (make.run([cell("mine", *own), *others]) for own in ((4e4, SEALED), (2e4, OPEN)))
     found, back = compare.compare(sealed, opened), compare.compare(opened, sealed)
@@ -160,7 +160,7 @@ def test_open_in_both_runs_is_compared_and_marked():
     assert "open, so not ranked" not in notes["mine"]
 
 
-def test_a_version_that_loses_its_seal_fails_a_limit_however_fast_it_is():
+def test_a_version_that_loses_its_seal_fails():
     (pair,) = versions.pairs(make.run([cell("mine", 2e4, OPEN), cell("mine@v1", 4e4)]))
     assert (pair.verdict, pair.change, pair.fails(0.02)) == ("sealed -> open", None, True)
     assert [own.title for own in github.slower_versions([pair], 0.02)] == ["mine: no longer sealed"]
@@ -168,7 +168,7 @@ def test_a_version_that_loses_its_seal_fails_a_limit_however_fast_it_is():
     assert (pair.verdict, pair.change, pair.fails(0.02)) == ("open -> sealed", None, False)
 
 
-def test_a_bisection_does_not_decide_by_a_sealed_time_and_an_open_one():
+def test_a_bisection_compares_no_open_with_a_sealed_time():
     tiers = {(SEALED, SEALED): True, (SEALED, OPEN): False, (OPEN, SEALED): False, (OPEN, OPEN): True}
     for (new, old), is_timed in tiers.items():
         (contest,) = bisect.contests(make.run([cell("mine", 4e4, new), cell("mine@v1", 4e4, old)]), "mine", "mine@v1")

@@ -92,7 +92,7 @@ def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
     assert world.reason == ""
 
 
-def test_processor_time_includes_descendants_which_end_with_their_worker(tmp_path):
+def test_descendants_count_and_end_with_their_worker(tmp_path):
     """A child in a session of its own burns it, while the worker rests."""
     burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
     write(tmp_path, "burns", "import", burn)

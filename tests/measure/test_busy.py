@@ -52,7 +52,7 @@ def test_others_are_what_is_not_ours_and_what_is_stolen(machine):
     assert (meter.others(), meter.text()) == (0.0, "")
 
 
-def test_a_little_is_not_worth_a_line_and_an_unknown_is_none(machine):
+def test_a_little_is_not_worth_a_line(machine):
     proc, set_to = machine
     meter = busy.Meter(proc)
     set_to(TICKS // 2, seconds=10.0)
@@ -123,7 +123,7 @@ def own(case):
 """
 
 
-def test_a_timed_worker_has_as_many_threads_as_are_asked_for(tmp_path):
+def test_a_timed_worker_has_the_threads_asked_for(tmp_path):
     done = projects.bench(projects.project(tmp_path, own=KERNEL), "-k", "own", "--softbench-threads=3", OMP_NUM_THREADS="")
     assert "3 of torch, 3 of others" in done.stdout, done.stdout[-2000:]
     assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == 3

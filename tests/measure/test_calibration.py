@@ -29,7 +29,7 @@ from softbench.model import Calibration, Status, calibration
         ((0, 80_000, 480_000), "reads 0.00 us of a kernel that spins for 20.00"),
     ],
 )
-def test_a_clock_may_be_off_by_a_percent_and_half_a_microsecond(read, why):
+def test_how_far_a_clock_may_be_off(read, why):
     found = Calibration("graph", KNOWN, read)
     assert calibration.misreading(found) == why
     assert calibration.refusal([CALL, found], "graph") == why

@@ -177,7 +177,7 @@ def test_without_a_profiler_it_says_so(fault):
     assert gpu.open == raising.open == 0
 
 
-def test_profiling_has_its_own_processes_and_failures_are_notes():
+def test_profiling_has_its_own_processes():
     names = ("fine", "unbuilt", "unseen", "dies", "unstarted")
     players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
     for player in players:

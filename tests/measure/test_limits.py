@@ -35,7 +35,7 @@ def fault(*samples, moved=MOVED, flops=0, dtype="float16", **device):
 
 
 @over("clock", ["graph", "trial", "unsteady"])
-def test_a_cold_replay_cannot_move_its_bytes_faster_than_the_memory(clock):
+def test_a_cold_replay_is_no_faster_than_the_memory(clock):
     assert not fault(taken(LEAST_NS * 1.001, clock))
     assert fault(taken(LEAST_NS * 0.999, clock)) == (
         f"impossible: {LEAST_NS * 0.999:.0f} ns per launch by the {clock} clock,"
@@ -88,7 +88,7 @@ def test_a_machine_without_figures_bounds_nothing(device):
     assert old.fault("float16", MOVED, 0, [taken(LEAST_NS * 0.99)])
 
 
-def test_one_fast_round_is_no_fault_and_one_fast_placement_is():
+def test_one_fast_placement_is_a_fault():
     honest, forged = round(LEAST_NS * 36 * 1.1), 100
     assert not fault(Samples("graph", 36, ((honest, honest, forged),) * 3, "cold"))
     assert fault(Samples("graph", 36, ((honest,) * 3, (forged, forged, honest), ()), "cold"))

@@ -132,7 +132,7 @@ for pid in forkservers:
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
-def test_a_killed_or_stopped_rival_is_measured_again_alone(tmp_path, how):
+def test_a_killed_rival_is_measured_again_alone(tmp_path, how):
     write(tmp_path, "killer", "launch", f"if calls == 2:\n{SIBLINGS % how}".replace("\n", "\n    "))
     with arena(tmp_path, 4, SOFTBENCH_NAMESPACES="off", SOFTBENCH_CONFINE="off") as field:
         found = field.run(BAD)
@@ -182,7 +182,7 @@ def test_a_lone_victim_has_a_heat_of_its_own():
     assert found["eager"].role == "entrant"
 
 
-def test_all_are_apart_where_the_roof_ends_and_its_killer_is_blamed():
+def test_who_kills_the_roof_is_blamed():
     world = World(lambda there: {"copy", "mine"} & {"copy", *there} if "killer" in there else set())
     found = world.records()
     assert [there for there, _ in world.held[1:]] == [{"eager"}, {"mine"}, {"killer"}]

@@ -172,7 +172,7 @@ def test_nobody_there_is_no_note(nvml, tmp_path, monkeypatch):
     ("status", "who", "crowded"),
     [(Status.OUT_OF_MEMORY, 10**9, True), (Status.OUT_OF_MEMORY, None, False), (Status.RUNTIME_ERROR, 10**9, False)],
 )
-def test_who_was_crowded_out_says_so_and_is_measured_again(nvml, stranger, tmp_path, monkeypatch, status, who, crowded):
+def test_who_was_crowded_out_is_measured_again(nvml, stranger, tmp_path, monkeypatch, status, who, crowded):
     nvml.compute = {stranger: who} if who else {}
     contest, case = Contest(CARD), builders.softmax_case()
     full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]

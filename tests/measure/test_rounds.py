@@ -48,7 +48,7 @@ def test_a_faster_roof_leaves_the_entrants_their_rounds(world):
 
 
 @pytest.mark.parametrize("role", ["entrant", "reference"])
-def test_an_open_time_however_short_decides_nothing_of_sealed_ones(world, monkeypatch, role):
+def test_an_open_time_decides_nothing_of_sealed_ones(world, monkeypatch, role):
     """It is measured as much as they are until the first look, and its calls are compared as often."""
     monkeypatch.setattr(rounds, "ROUNDS", 8)
     monkeypatch.setattr(rounds, "VERIFIED_SHARE", 0.0)

@@ -93,7 +93,7 @@ def test_clocks_that_stay_down_are_the_heats_from_then_on(world):
 
 
 @pytest.mark.parametrize(("readings", "kept"), [([FINE, FINE, HOT], [1, 2]), ([HOT, HOT, FINE], [1, 2])])
-def test_after_the_deadline_two_placements_count_steady_or_not(world, readings, kept):
+def test_after_the_deadline_two_placements_count(world, readings, kept):
     a = world.enter("a", spread=0)
     heat = measured(world, readings, a, budget_s=0)
     assert heat.stopped == "out of budget after 2 placements"

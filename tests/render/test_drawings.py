@@ -76,14 +76,14 @@ def test_every_scale_holds_its_values(values, kind):
     assert len(found.ticks) <= 2 * MOST_TICKS
 
 
-def test_a_ratios_scale_keeps_leaders_apart_whatever_the_slowest_is():
+def test_a_ratios_scale_keeps_leaders_apart():
     found = scale(Axis("a", "log", "ratio"), [1.0, 1.02, 1.04, 1.05, 80.0])
     assert found.place(1.05) - found.place(1.0) > 0.2
     assert found.place(found.bend) == pytest.approx(0.65)
     assert 0.9 < found.place(80.0) <= 1
 
 
-def test_looks_belong_to_a_name_in_every_run_and_hues_to_families():
+def test_looks_belong_to_names_and_hues_to_families():
     families = {"a": "cute", "b": "triton", "c": "cuda", "d": "library", "e": "library"}
     looks = Looks(families, frozenset("c"))
     hues = {name: looks.of(name).colour for name in families}
@@ -95,7 +95,7 @@ def test_looks_belong_to_a_name_in_every_run_and_hues_to_families():
     assert (stranger.shape, stranger.is_open) == (looks.of("x").shape, True)
 
 
-def test_names_stand_where_lines_end_in_their_order_and_none_on_another():
+def test_names_stand_apart_where_lines_end():
     names = [f"e{n}" for n in range(9)]
     root = drawn([series(name, [1, 2], [5, 1 + n / 100]) for n, name in enumerate(names)])
     y = {e.text: float(e.get("y", 0)) for e in root.iter(f"{SVG}text") if e.text in names}
@@ -180,7 +180,7 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
     ],
 )
 @pytest.mark.usefixtures("run")
-def test_where_no_png_can_be_made_one_line_says_why_and_nothing_is_written(tmp_path, says, script, words):
+def test_where_no_png_can_be_made_one_line_says_why(tmp_path, says, script, words):
     if script is not None:
         program(tmp_path / "bin", "chromium", script)
     said = says(*RATIO, "x.png", status=2)

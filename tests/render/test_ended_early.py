@@ -32,7 +32,7 @@ def shown(found):
     }
 
 
-def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal():
+def test_what_is_missing_is_said_in_sight():
     found = shown(run(cases=5))
     assert not [where for where, text in found.items() if WORDS not in text]
     assert f"<summary>3 cases not run</summary><p>{WORDS}</p>" in found["page"]
@@ -43,7 +43,7 @@ def test_what_is_missing_is_said_in_sight_and_wrapped_on_a_narrow_terminal():
 
 
 @over("cases", [0, 1, 2])
-def test_nothing_is_said_of_a_run_that_is_whole_or_does_not_know(cases):
+def test_nothing_is_said_of_a_whole_run(cases):
     assert not [where for where, text in shown(run(cases)).items() if "ended" in text.replace("appended", "")]
 
 
@@ -83,7 +83,7 @@ def test_several_machines_on_a_page_say_it(reports, says):
     assert page.read_text().count(f"<li>{WORDS}</li>") == 1
 
 
-def test_comparisons_and_histories_are_those_of_runs_that_do_not_know():
+def test_a_number_of_cases_changes_no_comparison():
     known, unknown = ([run(cases[0], "r1"), replace(run(cases[1], "r2"), records=run(0).records[:2])] for cases in ((5, 2), (0, 0)))
     for runs in (known, unknown):
         assert not compare.compare(*runs).changes

@@ -52,7 +52,7 @@ def test_annotations():
     assert text.replace("\n", "").isprintable()
 
 
-def test_each_sign_that_ends_a_message_or_a_property_is_escaped():
+def test_signs_of_a_message_or_a_property_are_escaped():
     line = github.error("a,b:c%\nd", "e,f:g%\r\nh", "i,j:k.py", 7)
     title = "softbench%3A a%2Cb%3Ac%25 d"
     assert line == f"::error file=i%2Cj%3Ak.py,line=7,title={title}::e,f:g%25%0Ah"
@@ -161,7 +161,7 @@ def test_github_action_benchmark_reads_the_times():
     assert entries[0]["value"] == pytest.approx(5.5, rel=1e-3)
 
 
-def test_names_of_several_machines_differ_and_no_time_is_an_error():
+def test_names_of_several_machines_differ():
     entries = json.loads(github.benchmarks([machine(runs()[1]), machine(runs()[1], "H100")]))
     assert len({entry["name"] for entry in entries}) == len(entries) == 8
     with pytest.raises(InputError, match="no cell of the run has a time"):

@@ -6,7 +6,7 @@ from softbench.render.report.glossary import explained, words
 from softbench.render.report.html import Markup, typeset
 
 
-def test_the_first_use_in_running_text_is_a_link_and_only_what_is_used_is_explained():
+def test_the_first_use_of_a_term_is_a_link():
     text = Markup('<h1>roof</h1><p title="a roof">few-roof <code>roof</code> Roofs and a roof &lt;round&gt;</p>')
     found, meanings = explained(text)
     assert str(found).startswith('<h1>roof</h1><p title="a roof">few-roof <code>roof</code> <a href="#word-roof" title=')

@@ -63,7 +63,7 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
             assert all(said[text] >= count for text, count in plain.items() if text)
 
 
-def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_not_run_says_so():
+def test_cells_without_a_time_say_why():
     one, other = make.softmax_case(), make.softmax_case(8192)
     roofs = [make.roof_of(case, 5e3) for case in (one, other)]
     board = make.board([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs])
@@ -75,7 +75,7 @@ def test_a_case_of_which_only_the_roof_has_a_time_is_drawn_and_a_cell_that_was_n
     assert texts(drawn(tinted.grid(board), 0, board)).count("not run") == 1
 
 
-def test_columns_that_do_not_fit_come_below_with_the_same_rows():
+def test_columns_that_do_not_fit_come_below():
     whole = block("softmax", 3, 25)
     root = drawn(Grid("key", "Title", "alt", (GridView("softmax", (whole,)),)), 0)
     said = texts(root)
@@ -118,7 +118,7 @@ def test_a_heat_map_has_what_the_page_has():
     assert "throttled" in " ".join(texts(drawn(grid, 0, board)))
 
 
-def test_where_flops_count_the_heat_map_has_tflops_in_the_place_of_bandwidth():
+def test_where_flops_count_the_heat_map_has_tflops():
     board = leaderboard.build(pages.told_in_flops())
     grid = tinted.grid(board)
     assert [view.label.split(":")[0] for view in grid.views] == ["% of roof", "latency, µs", "TFLOP/s", "speed-up"]

@@ -74,7 +74,7 @@ def written(folder, word, **variant):
 
 
 @over("name", HOSTILE)
-def test_text_tables_hold_what_can_be_shown_and_no_line_more(tmp_path, name, says):
+def test_text_tables_hold_what_can_be_shown(tmp_path, name, says):
     shown = [says("table", written(tmp_path, word)) for word in ("harmless", HOSTILE[name])]
     assert shown[1].replace("\n", "").isprintable()
     assert not UNSHOWABLE.search(shown[1])
@@ -209,7 +209,7 @@ def test_nothing_that_evaluates_is_used():
 
 
 @over("name", HOSTILE)
-def test_the_pages_of_a_site_show_it_as_text_and_stay_in_their_folder(tmp_path, name, says):
+def test_the_pages_of_a_site_show_it_as_text(tmp_path, name, says):
     assert all(html.esc(character) != character for character in "&<>\"'")
     for word in ("harmless", HOSTILE[name]):
         folder = tmp_path / f"{len(word)}"

@@ -59,7 +59,7 @@ def test_the_terminal():
     assert "implementations have no pass" not in text
 
 
-def test_open_implementations_are_not_folded_into_those_without_a_pass():
+def test_open_implementations_are_not_folded():
     found = [make.timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
     text = tables.ranking_table(make.board([*records(), *found]))
     assert "no pass in a timed case" not in text
@@ -121,7 +121,7 @@ def test_the_page():
     assert {(cell["role"], cell["notes"][0], cell.get("rank")) for cell in hidden} == {(OPEN, f"open: {WHY}", None)}
 
 
-def test_parts_of_the_page_rank_no_open_time_first_even_where_nothing_is_sealed():
+def test_parts_of_the_page_rank_no_open_time_first():
     few = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
     found = make.board(few)
     assert {own.implementation for own in (part.standings[0] for part in slices(found, "softmax"))} == {"mine"}
@@ -159,7 +159,7 @@ def test_the_tint_of_arithmetic_is_relative_to_what_counts():
     assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]
 
 
-def test_what_cannot_be_told_is_counted_in_the_cases_that_count():
+def test_unknown_ranks_are_counted_in_sealed_cases():
     """Of the two cases that are sealed and the one that is not, "?" stands only in the last."""
     found = [replace(record, tier=OPEN) if record.case == CASES[2] else record for record in records()]
     unclear = [
@@ -178,7 +178,7 @@ def test_what_cannot_be_told_is_counted_in_the_cases_that_count():
 SAID = "all timed cells sealed: a process that never ran their authors' code checked and timed them"
 
 
-def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothing():
+def test_a_sealed_run_says_so_in_one_line():
     sealed, before = (make.run(records(tier, tier)) for tier in (SEALED, ""))
     texts = [[check.text for check in checks(leaderboard.build(run)) if check.good] for run in (sealed, before)]
     assert texts[0] == [SAID, *texts[1]]
@@ -191,7 +191,7 @@ def test_a_run_that_is_sealed_says_so_in_one_line_and_one_from_before_says_nothi
     assert re.sub(said, "", _unlinked(pages[0])) == _unlinked(pages[1])
 
 
-def test_where_nothing_could_be_sealed_the_page_has_a_reservation_and_a_cpu_has_none():
+def test_a_gpu_without_a_seal_is_a_reservation():
     found = [check for check in checks(make.board(records(OPEN, OPEN))) if "sealed" in check.text]
     assert [(check.good, check.text, len(check.cells), check.reason) for check in found] == [
         (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})", 9, "not sealed")

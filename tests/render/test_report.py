@@ -43,7 +43,7 @@ def test_the_page_has_its_panels_in_reading_order(page):
     assert links == EVERY_PANEL
 
 
-def test_the_first_screen_says_who_wins_by_how_much_whether_it_is_right_and_what_it_rests_on(page):
+def test_the_first_screen_says_what_matters(page):
     said = page.find("top").text
     for wanted in (
         *("softmax, rmsnorm on NVIDIA H200", "2026-01-02 03:04 UTC", "commit 0123abc", "who wins", "over torch_eager"),
@@ -129,7 +129,7 @@ def test_names_do_not_break_the_layout():
     assert {e.name for e in hebrew} <= {"bdi", "code", "option", "td", "text", "title"}
 
 
-def test_the_head_of_a_narrow_column_may_be_broken_after_an_underscore_and_nowhere_else():
+def test_a_narrow_head_breaks_after_an_underscore():
     names = ("one", "two_words", "_three_of_them_", "a_name_that_is_longer_than_its_column")
     run = make.run([make.timed(make.softmax_case(), name, 5e4) for name in names])
     text = report.render(run)
@@ -169,7 +169,7 @@ def test_the_page_can_be_read_by_a_screen_reader(page):
     assert len(page.all("label")) == len(page.all("input", "select"))
 
 
-def test_a_page_of_several_runs_says_which_and_how_to_repeat_each():
+def test_a_page_of_several_runs():
     old, new = (make.passport(run_id=name, seed=seed, commit=name) for name, seed in (("old", 1), ("new+", 2)))
     board = leaderboard.build(pages.everything())
     found = outline.outline(report.render_machines([Machine("H200", board, (old, new), ("made of two runs",))]))
@@ -190,7 +190,7 @@ def test_a_declared_failure_looks_other_than_one_that_is_not():
     assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
 
 
-def test_the_header_says_over_how_many_gpus_a_run_was_spread():
+def test_the_header_says_how_many_gpus_there_were():
     run = make.run([make.timed(make.softmax_case(), "a", 5e4)])
     device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b"]}
     spread = make.run(run.records, device=device)

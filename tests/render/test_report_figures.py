@@ -33,7 +33,7 @@ def three(*extra):
     return make.run([*records, *extra])
 
 
-def test_time_over_the_roof_has_a_point_per_case_and_its_reference():
+def test_time_over_the_roof_has_a_point_per_case():
     (view,) = drawn(three())["ratio"]["views"]
     series = named(view)
     assert [(name, entry["role"]) for name, entry in series.items()] == [("ours", "entrant"), ("torch_eager", "reference")]
@@ -53,7 +53,7 @@ def test_a_point_opens_its_own_cell():
     assert len(points) > 100
 
 
-def test_odd_widths_are_loose_points_and_few_rows_have_a_panel_of_their_own():
+def test_odd_widths_are_loose_and_few_rows_apart():
     cases = [softmax_case(32768, 1024), softmax_case(16384, 2048), softmax_case(8192, 8191)]
     cases += [softmax_case(4096, 2048), softmax_case(1, 131072)]
     records = [r for case in cases for r in (timed(case, "a", 5e4), roof_of(case, 4e4))]
@@ -65,7 +65,7 @@ def test_odd_widths_are_loose_points_and_few_rows_have_a_panel_of_their_own():
     assert (few["label"], few["series"][0]["x"]) == ("softmax, float16, few rows", ["[1, 131072]"])
 
 
-def test_where_flops_count_shapes_stand_side_by_side_by_flops_a_byte():
+def test_where_flops_count_shapes_stand_side_by_side():
     found = drawn(pages.told_in_flops())
     assert "ratio" not in found
     (view,) = found["shapes"]["views"]
@@ -125,7 +125,7 @@ def test_other_clocks_are_drawn_over_the_one_that_ranks():
     assert "clocks" not in drawn(three())
 
 
-def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
+def test_published_figures_are_percent_of_their_own_peak():
     (view,) = drawn(pages.everything(), published=pages.published_beside())["peers"]["views"]
     assert view["label"] == "H800: a paper"
     series = named(view)
@@ -146,13 +146,13 @@ def test_published_figures_are_percent_of_the_peak_of_their_own_machine():
         *(("NVIDIA H800", 1024, text) for text in ("refused", "0 ms", "nan ms", "٣ ms", "1e3 ms", "9" * 400 + " ms")),
     ],
 )
-def test_only_published_figures_that_can_be_compared_make_a_panel(gpu, columns, text):
+def test_figures_that_cannot_be_compared_make_no_panel(gpu, columns, text):
     figures = {f"softmax-float16-32768x{columns}": {"theirs": text}}
     found = drawn(three(), published=[ClaimFile("a.yaml", "t", "a paper", gpu, "ms", (), figures)])
     assert ("peers" in found) is ("CUDA" in gpu)
 
 
-def test_speed_is_drawn_over_the_error_where_that_was_measured():
+def test_speed_is_drawn_over_the_error():
     near = Accuracy(0.75, 0.5, -0.1, 64)
     page = drawn(three(timed(CASE, "near", 80_000, accuracy=near), timed(WIDE, "near", 80_000)))
     (view,) = page["errors"]["views"]

@@ -123,7 +123,7 @@ def test_parts_are_ranked_among_themselves(page):
     assert [part.title for part in slices(one, "softmax")] == ["all"]
 
 
-def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
+def test_the_heat_map(page):
     shown = {(row[0], number): text for row in tables(page, "heatmap", "heat")[0].rows() for number, text in enumerate(row)}
     assert shown["[32768, 1024]small rows", 1] == "90.9*"
     assert shown["[16384, 2048]small rows", 1] == "90.9="
@@ -136,7 +136,7 @@ def test_the_heat_map_shows_marks_warmth_and_what_did_not_pass(page):
     assert [row[0].split("]")[1] for row in tables(page, "heatmap", "heat")[0].rows()] == by_regime
 
 
-def test_every_cell_of_a_table_opens_the_record_that_it_shows(page):
+def test_every_cell_opens_its_record(page):
     data = outline.data_of(page)
     for table in tables(page, "cells", "cells"):
         for row in table.all("tr")[1:]:
@@ -146,7 +146,7 @@ def test_every_cell_of_a_table_opens_the_record_that_it_shows(page):
             assert cell.text.startswith(data["variants"][found["variant"]]["id"])
 
 
-def test_hard_cases_say_who_fails_what_and_leave_out_the_outcomes_that_nothing_had(page):
+def test_hard_cases_say_who_fails_what(page):
     (shown, *_) = tables(page, "correctness", "matrix")
     assert shown.rows()[0] == ["softmax-float16-37x1000-all_inf", "✗ INCORRECT", *["✓ right"] * 3]
     assert "NaN where 0 is expected: row 3" in page.find("correctness").text
@@ -154,7 +154,7 @@ def test_hard_cases_say_who_fails_what_and_leave_out_the_outcomes_that_nothing_h
     assert heads[:6] == ["implementation", "operator", "passed", "failed", "declared", "refused"]
 
 
-def test_a_rank_is_inverted_where_a_call_takes_longer_than_the_kernel_that_is_ahead():
+def test_calls_invert_a_rank():
     """8 against 9 µs by the graph; called from Python at 12 against 10."""
     small = softmax_case(64, 128)
     first = two_clocks(small, "first", 8e3, 12e3)
@@ -189,7 +189,7 @@ def test_a_ladder_tells_what_each_step_is_worth(page):
     assert third[4] == "third: one idea more"
 
 
-def test_files_of_a_ladder_go_by_their_best_and_rungs_by_declaration():
+def test_the_order_of_a_ladder():
     rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
     records = [timed(CASE, name, ns, variant=replace(variant(name, "l"), path=path)) for name, (path, ns) in rungs.items()]
     run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))

@@ -36,7 +36,7 @@ def js():
     return call
 
 
-def test_every_asset_is_on_the_page_and_the_script_compiles_as_one():
+def test_every_asset_is_on_the_page():
     assert {path.name for path in FOLDER.iterdir()} == {*embed.STYLES, *embed.SCRIPTS}
     MiniRacer().eval(f"new Function({json.dumps(str(embed.script()))})")
 
@@ -49,7 +49,7 @@ def test_a_name_is_declared_once():
     assert len(names) == len(set(names))
 
 
-def test_nothing_in_an_asset_can_end_its_element_and_text_enters_the_page_as_text_only():
+def test_an_asset_ends_no_element_and_writes_no_markup():
     for name in (*embed.STYLES, *embed.SCRIPTS):
         assert "</s" not in embed.text(name).lower()
         assert "<!--" not in embed.text(name)
@@ -101,13 +101,13 @@ def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
         ("short(a)", short, ("short", "n" * 300, "two  words\nof one", "t" * 22 + "!!", "t" * 22 + " !!")),
     ],
 )
-def test_times_and_names_are_as_in_the_terminal_and_on_the_page(js, expression, own, values):
+def test_times_and_names_are_as_in_the_terminal(js, expression, own, values):
     for value in values:
         expected = own(value)
         assert js(expression, value) == (expected if isinstance(expected, str) else pytest.approx(expected)), value
 
 
-def test_the_speed_ups_of_the_heat_map_are_those_that_the_command_draws(js):
+def test_speed_ups_of_the_heat_map_are_the_commands(js):
     board, data = leaderboard.build(pages.everything()), outline.data_of(pages.read())
     said = "shownAs(cell, 'speedup', speedups)"
     all_said = f"((board, speedups) => board.cells.map((cell) => {said}))(makeBoard(a), speedupsOver(makeBoard(a), a.baseline))"

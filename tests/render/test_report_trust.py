@@ -97,13 +97,13 @@ def test_the_cells_not_to_quote_are_in_one_table():
 
 
 @over("groups, is_said", [(2, True), (3, False)])
-def test_call_times_that_may_not_be_warm_are_a_reservation_and_no_rank(groups, is_said):
+def test_call_times_that_may_not_be_warm(groups, is_said):
     called = replace(A, samples=(*A.samples, make.samples(90_000, "call", placements=groups)))
     text = "1 call time of 2 from fewer than 3 groups of calls, perhaps not yet warm; they rank nothing"
     assert (text in _said([called, B])) == is_said
 
 
-def test_a_rank_that_is_not_known_is_marked_below_the_first_too():
+def test_an_unknown_rank_is_marked_everywhere():
     others = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
     found = outline.outline(report.render(run([timed(WIDE, "a", 5e4, spread=0.001), *others])))
     assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
@@ -114,21 +114,21 @@ def test_a_power_limit_is_told_and_is_no_reservation():
     assert found["at its power limit in 8 of 8 readings, 1980 MHz"] is True
 
 
-def test_times_of_a_cpu_are_never_without_reservation_and_nothing_is_said_of_a_gpu():
+def test_times_of_a_cpu_have_a_reservation():
     samples = replace(make.samples(5e6, "wall"), cache="")
     found = _said([timed(CASE, "a", 5e6, samples=(samples,))], "wall")
     assert found["measured on a machine without a GPU: compares implementations on that CPU only"] is False
     assert not [text for text in found if "throttled" in text or "L2" in text]
 
 
-def test_a_run_without_times_and_a_case_that_only_the_reference_ran_have_a_page():
+def test_runs_without_times_have_a_page():
     """Only the sources of the former can be doubted; of two runs that are shown as one, one may have the latter."""
     assert _said([ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
     other = softmax_case(4096, 2048)
     assert _said([*GOOD, _read(timed(other, "torch_eager", 1e5, role="reference"))])
 
 
-def test_what_implementations_could_do_to_others_is_said_by_runs_that_know():
+def test_a_run_says_how_it_was_confined():
     yes = dict.fromkeys(("writes", "network", "signals"), "yes")
     found = {}
     for confined in (yes, yes | {"signals": "no: why"}, dict.fromkeys(yes, "no: off"), yes | {"writes": "yes, but for X"}):

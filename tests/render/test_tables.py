@@ -33,7 +33,7 @@ def line(text, start):
     return next(found for found in text.splitlines() if found.startswith(start))
 
 
-def test_summary_has_the_published_form_with_all_tied_winners_marked():
+def test_summary_has_the_published_form():
     shown = board(
         timed(CASE, "ours", 48_500, spread=0),
         timed(CASE, "compiled", 58_800, spread=0),
@@ -62,7 +62,7 @@ def test_who_serves_no_case_of_a_section_has_no_column():
     assert "UNSUPPORTED" in tables.summary_table(board(timed(HARD, "ours", 1), ended(CASE, "long_rows")))
 
 
-def test_the_conditions_of_a_time_have_signs_that_the_legend_explains_where_they_occur():
+def test_the_legend_explains_the_signs_that_occur():
     plain = timed(CASE, "a", 50_000)
     aside = replace(plain.samples[0], clock="unsteady")
     hot, capped = ((Telemetry(1980, 3201, 700, 60, word),) for word in ("hw_thermal", "power_cap"))
@@ -123,7 +123,7 @@ def test_five_hundred_equal_reasons_are_one_line():
     assert text.splitlines() == ["CRASHED x1  b: signal 11", "    run it", "UNSUPPORTED x500  a: a row must fit"]
 
 
-def test_declared_failures_say_so_and_those_that_pass_are_reported():
+def test_declared_failures_say_so():
     failing = ended(CASE, "a", Status.INCORRECT, "wrong", known_failure="issue 7")
     passing = timed(WIDE, "a", 50_000, known_failure="issue 7")
     text = tables.statuses(board(failing, passing))
@@ -144,7 +144,7 @@ def test_a_run_with_nothing_timed_shows_counts():
     assert verdict(shown) == "Nothing of softmax was timed: 1 cell right, 1 failed, 0 refused."
 
 
-def test_an_interval_of_two_placements_that_differ_bursts_no_table():
+def test_a_wide_interval_bursts_no_table():
     text = tables.case_table(board(timed(CASE, "a", 50_000, placements=2, spread=0.3)), CASE)
     assert "2 placements" in text
     assert max(map(len, text.splitlines())) < 120
@@ -175,7 +175,7 @@ def test_csv_has_one_line_a_cell_and_reads_back():
     assert (rows[0]["rank"], rows[1]["reason"], rows[1]["latency_ns"]) == ("1", "two\nlines", "")
 
 
-def test_what_is_wider_than_the_terminal_comes_below_with_the_same_names():
+def test_what_is_wider_than_the_terminal_comes_below():
     names = ["an_implementation_of_a_long_name_that_is_shortened", "b"]
     kernels = (KernelResources("k", 168, 0, 49152),)
     records = [timed(CASE, name, 5e4 + index * 1e3, kernels=kernels) for index, name in enumerate(names)]
@@ -210,7 +210,7 @@ def test_a_document_keeps_to_the_width_and_loses_no_word(width):
     assert sum(block.count("#4") for block in blocks) == 2
 
 
-def test_who_would_lead_by_another_clock_is_said_under_the_tables():
+def test_who_would_lead_by_another_clock():
     shown = board(
         *(two_clocks(SMALL, "first", 8e3, 12e3), two_clocks(SMALL, "second", 9e3, 10.5e3)),
         *(two_clocks(CASE, "first", 5e4, 6e4, "device"), two_clocks(CASE, "second", 6e4, 5e4, "device")),
@@ -233,7 +233,7 @@ def test_who_would_lead_by_another_clock_is_said_under_the_tables():
         ({"a": (8e3, 9e3), "b": (9e3, 12e3), "c": (9.5e3, 11e3)}, ""),
     ],
 )
-def test_only_what_overtakes_all_who_share_the_lead_would_lead(times, said):
+def test_who_overtakes_all_leaders_would_lead(times, said):
     found = lead_note(board(*(two_clocks(SMALL, name, *ns) for name, ns in times.items())))
     assert said in found
     assert bool(found) == bool(said)
@@ -256,7 +256,7 @@ def test_a_case_without_a_roof_is_told():
     assert "without a roof" not in clock_note(make.board(with_one[:1] + with_one[2:]))
 
 
-def test_many_who_have_no_pass_are_a_sentence_and_no_rows():
+def test_many_without_a_pass_are_a_sentence():
     lacking = [ended(CASE, name, Status.UNAVAILABLE) for name in ("one", "two", "three")]
     few = tables.ranking_table(board(timed(CASE, "ours", 48_500), *lacking[:2]))
     assert line(few, "   -  one").split()[-3:] == ["-", "0", "0"]
