@@ -72,6 +72,10 @@ class World:
         self.now_ns += ns + 1000
         return Answer(True, {"ns": ns})
 
+    def operations(self, of=None):
+        """The initials of all that was asked, or asked of one entrant."""
+        return "".join(operation[0] for operation, entrant in self.log if of in (None, entrant))
+
     def heat(self, *entrants, budget_s=1e9, lead_in_s=0.02, **more):
         more |= {"lead_in_s": lead_in_s, "deadline": self.now_ns / 1e9 + budget_s}
         heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, **more)
