@@ -100,7 +100,7 @@ def test_exports_keep_their_form(tmp_path, name, says):
 @over("name", [*HOSTILE, "in memory"])
 def test_pages_show_it_as_text(tmp_path, name):
     word = HOSTILE.get(name)
-    clean = outline.outline(report.render(store.read(written(tmp_path, "harmless"))))
+    clean = pages.shown(store.read(written(tmp_path, "harmless")))
     text = report.render(store.read(written(tmp_path, word)) if word is not None else pages.hostile())
     found = outline.outline(text)
     assert text.encode("utf-8")

@@ -28,13 +28,9 @@ OF_ALL = ["correctness", "passport", "cells"]
 MAX_BYTES = 6_000_000
 
 
-def tree(run, **arguments):
-    return outline.outline(report.render(run, **arguments))
-
-
 @pytest.fixture(scope="module")
 def page():
-    return tree(pages.everything(), published=pages.published_beside())
+    return pages.shown(pages.everything(), published=pages.published_beside())
 
 
 def test_the_page_has_its_panels_in_reading_order(page):
@@ -72,7 +68,7 @@ def test_the_same_records_give_the_same_bytes():
 
 @over("path", pages.kept())
 def test_no_panel_of_a_committed_run_is_empty(path):
-    found = tree(store.read(path), published=TABLES)
+    found = pages.shown(store.read(path), published=TABLES)
     _full(found)
     assert ("peers" in outline.panels(found)) is any(word in path.stem for word in ("published", "-gpu"))
 
@@ -120,7 +116,7 @@ def test_a_page_of_2000_cells_with_every_sample_is_under_6_mb():
 
 
 def test_names_do_not_break_the_layout():
-    found = tree(pages.hostile())
+    found = pages.shown(pages.hostile())
     for key in ("ranking", "heatmap", "correctness", "cells"):
         shown = [e for e in found.find(key).all("bdi") if "nnnn" in e.text]
         assert shown, key
@@ -186,7 +182,7 @@ def test_a_page_of_several_runs():
 def test_a_declared_failure_looks_other_than_one_that_is_not():
     case = make.softmax_case()
     cells = [make.ended(case, name, Status.INCORRECT, "wrong", known_failure=seen) for name, seen in (("a", ""), ("b", "seen"))]
-    kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in tree(make.run(cells)).all("td", of="none")}
+    kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in pages.shown(make.run(cells)).all("td", of="none")}
     assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
 
 
@@ -194,5 +190,5 @@ def test_the_header_says_how_many_gpus_there_were():
     run = make.run([make.timed(make.softmax_case(), "a", 5e4)])
     device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b"]}
     spread = make.run(run.records, device=device)
-    assert "spread over 2 GPUs, each case on one" in tree(spread).find("top").text
-    assert "spread over" not in tree(run).find("top").text
+    assert "spread over 2 GPUs, each case on one" in pages.shown(spread).find("top").text
+    assert "spread over" not in pages.shown(run).find("top").text

@@ -10,7 +10,6 @@ from support.grids import over
 
 from softbench.model import Accuracy, Telemetry
 from softbench.records.claims import ClaimFile
-from softbench.render import report
 
 CASE = softmax_case(32768, 1024)
 WIDE = softmax_case(4096, 131072)
@@ -18,7 +17,7 @@ THIRD = softmax_case(4096, 8192)
 
 
 def drawn(run, **arguments):
-    page = outline.outline(report.render(run, **arguments))
+    page = pages.shown(run, **arguments)
     return {figure["key"]: figure for figure in outline.data_of(page)["figures"]}
 
 

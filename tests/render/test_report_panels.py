@@ -14,7 +14,6 @@ from softbench.analysis.leaderboard.inversions import inversions
 from softbench.analysis.leaderboard.regimes import ARITHMETIC, FEW, LARGE, MEDIUM, MEMORY, SMALL, regime
 from softbench.analysis.leaderboard.score import ranking
 from softbench.model import Samples, Status
-from softbench.render import report
 from softbench.render.report.panels.passport import commands
 from softbench.render.report.slices import slices
 
@@ -73,13 +72,13 @@ def test_the_ranking_is_the_leaderboards(page):
 
 def test_who_was_never_timed_is_named_below_the_ranking():
     records = [timed(CASE, "a", 5e4), ended(CASE, "b"), ended(CASE, "c", Status.CRASHED, "signal 11")]
-    found = outline.outline(report.render(make.run(records)))
+    found = pages.shown(make.run(records))
     assert [row[1] for row in tables(found, "ranking", "ranking")[0].rows()] == ["a"]
     assert "Without a timed pass: b, c." in found.find("ranking").text
 
 
 def card(run, question):
-    cards = outline.outline(report.render(run)).all("div", of="card")
+    cards = pages.shown(run).all("div", of="card")
     return next(found.text.removeprefix(question) for found in cards if found.text.startswith(question))
 
 
@@ -163,7 +162,7 @@ def test_calls_invert_a_rank():
     assert (found.clock, found.first, found.second) == ("call", "first", "second")
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
     assert found.ranked_ns == pytest.approx((8e3, 9e3), rel=0.01)
-    text = outline.outline(report.render(make.run([first, second]))).find("clocks").text
+    text = pages.shown(make.run([first, second])).find("clocks").text
     assert "⇅ second 0.009997 before first 0.0120" in text
 
 
@@ -193,10 +192,10 @@ def test_the_order_of_a_ladder():
     rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
     records = [timed(CASE, name, ns, variant=replace(variant(name, "l"), path=path)) for name, (path, ns) in rungs.items()]
     run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
-    (shown,) = tables(outline.outline(report.render(run)), "ladders", "ladder")
+    (shown,) = tables(pages.shown(run), "ladders", "ladder")
     assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
     single_files = make.run([timed(CASE, name, 5e4) for name in ("a", "b")])
-    assert "ladders" not in outline.panels(outline.outline(report.render(single_files)))
+    assert "ladders" not in outline.panels(pages.shown(single_files))
 
 
 def test_the_run_can_be_repeated_as_it_was(page):
@@ -225,7 +224,7 @@ def test_a_cell_of_a_pass_says_how_to_repeat_it(page):
 def test_samples_are_packed_without_loss():
     taken = Samples("graph", 20, ((1_180_864, 1_181_760), (1_180_800,), ()), "cold")
     record = timed(CASE, "a", 5e4, samples=(taken,))
-    (packed,) = outline.data_of(outline.outline(report.render(make.run([record]))))["cells"][0]["samples"]
+    (packed,) = outline.data_of(pages.shown(make.run([record])))["cells"][0]["samples"]
     assert packed["step"] == 64
     assert [[packed["base"] + packed["step"] * step for step in rounds] for rounds in packed["rounds"]] == [
         [1_180_864, 1_181_760],

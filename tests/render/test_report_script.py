@@ -14,7 +14,6 @@ from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import milliseconds, short
 from softbench.analysis.leaderboard.ranks import versus
 from softbench.model import stats
-from softbench.render import report
 from softbench.render.report import embed, library
 from softbench.render.report.contents import Cells
 from softbench.render.report.tinted import measures
@@ -89,7 +88,7 @@ def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
     one, two = (make.samples(ns, heat=heat, spread=0.02, placements=9 - heat) for ns, heat in zip((5e4, 6e4), heats, strict=True))
     case = make.softmax_case()
     run = make.run([make.timed(case, "a", 1, samples=(one,)), make.timed(case, "b", 1, samples=(two,))])
-    cells = outline.data_of(outline.outline(report.render(run)))["cells"]
+    cells = outline.data_of(pages.shown(run))["cells"]
     assert js("ratioOf(a, b).ratio", *(cell["samples"] for cell in cells)) == pytest.approx(versus((one,), (two,)).ratio, rel=1e-12)
     assert js("perLaunch(a)", cells[0]["samples"][0]) == pytest.approx(stats.per_launch_ns(one), rel=1e-12)
 

@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from support import builders as make
-from support import outline
+from support import pages
 from support.builders import board, ended, roof_of, run, softmax_case, timed
 from support.grids import over
 
 from softbench.model import Samples, Status, Telemetry
-from softbench.render import report
 from softbench.render.report.trust import checks
 
 CASE = softmax_case(32768, 1024)
@@ -76,7 +75,7 @@ def test_what_weakens_a_run_is_a_reservation(found, said):
 
 def test_a_loss_names_its_rival():
     unsure = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("a", 5e4), ("b", 5.01e4))]
-    found = outline.outline(report.render(run([*GOOD, *unsure])))
+    found = pages.shown(run([*GOOD, *unsure]))
     (row,) = found.find("losses").all("details")[0].all("table")[0].all("tr")[1:]
     assert row.text == f"a1.10× ±0.021 of 21.20× ±0.011.01× ±0.041.200× ±0.001 in {CASE.id}", "also in each regime"
 
@@ -86,13 +85,13 @@ def test_the_cells_not_to_quote_are_in_one_table():
     records = [*GOOD, timed(CASE, "c", 9e5, placements=3, spread=0.1), roof_of(CASE, 4e4), *alone]
     assert any("known in 1 of 1 case with two ranked times or more, 13 of 14 having fewer; 0" in text for text in _said(records))
     assert not _said(records)["the roof has no time in 13 of 14 cases: no % there, scores against the fastest pass"]
-    found = outline.outline(report.render(run(records))).find("top")
+    found = pages.shown(run(records)).find("top")
     rows = found.all("table")[0].rows()
     assert (len(rows), rows[0], "and 2 more" in found.text) == (12, [alone[0].case.id, "a", "roof without a time"], True)
-    found = outline.outline(report.render(run(records[:3]))).find("top")
+    found = pages.shown(run(records[:3])).find("top")
     assert found.all("table")[0].rows() == [[CASE.id, "c", "few placements, wider than ±2 %"]]
     roofed = [*records[:3], alone[0], roof_of(alone[0].case, 4e4)]
-    (row,) = outline.outline(report.render(run(roofed))).find("top").all("table")[0].rows()
+    (row,) = pages.shown(run(roofed)).find("top").all("table")[0].rows()
     assert row[2] == "roof without a time", "each cell is listed once"
 
 
@@ -105,7 +104,7 @@ def test_call_times_that_may_not_be_warm(groups, is_said):
 
 def test_an_unknown_rank_is_marked_everywhere():
     others = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
-    found = outline.outline(report.render(run([timed(WIDE, "a", 5e4, spread=0.001), *others])))
+    found = pages.shown(run([timed(WIDE, "a", 5e4, spread=0.001), *others]))
     assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
 
 

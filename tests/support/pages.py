@@ -58,6 +58,11 @@ def read():
     return outline.outline(written())
 
 
+def shown(run, **arguments):
+    """The page of a run as a tree."""
+    return outline.outline(report.render(run, **arguments))
+
+
 def stored(folder):
     """`everything`, as the only run of a folder's reports."""
     run = everything()
