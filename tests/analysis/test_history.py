@@ -7,18 +7,13 @@ from pathlib import Path
 import pytest
 from support import outline
 from support.builders import GPU, ended, roof_of, run, samples, timed, variant, written
-from support.compared import CASE, HARD, OTHER
+from support.compared import CASE, HARD, OTHER, day
 from support.grids import over
 
 from softbench.analysis import history
 from softbench.analysis.history import summary
 from softbench.model import Status
 from softbench.render.report.figures.history import figures
-
-
-def day(number, *records, **changes):
-    started = f"2026-01-{number:02}T00:00:00+00:00"
-    return run(records, run_id=f"r{number}", started=started, **changes)
 
 
 def contest(ns, case=CASE, source="0" * 8, **changes):
@@ -39,8 +34,6 @@ def test_a_step_names_what_changed_with_it():
 RIGHT, WRONG = timed(HARD, "mine", 1, samples=()), ended(HARD, "mine", Status.INCORRECT)
 FAILED = [ended(CASE, "mine", Status.INCORRECT), *contest(5_000)[1:]]
 WARM = contest(0, samples=(replace(samples(9_000), cache="warm"),))
-
-
 STEPS = [
     ([contest(5_000 * (1 + 0.003 * n)) for n in range(1, 7)], [("mine", 4, 3)]),  # 0.3 % a run is no step, 1.2 % is
     ([contest(5_000), contest(5_040)], []),
@@ -56,7 +49,7 @@ STEPS = [
 
 @over("runs, expected", STEPS)
 def test_steps(runs, expected):
-    (found,) = history.trace([day(number + 1, *records) for number, records in enumerate(runs)])
+    (found,) = history.trace([day(number, *records) for number, records in enumerate(runs, start=1)])
     assert [(step.implementation, step.at, step.since) for step in found.steps] == expected
 
 
@@ -75,10 +68,8 @@ def test_scores_of_other_cases_are_not_joined():
 def test_the_longest_history_is_drawn_first():
     norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
     (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
-    assert [[view.label for view in figure.views] for figure in figures(found)] == [
-        ["softmax", "a_norm"],
-        [CASE.id, norms[0].case.id],
-    ]
+    labels = [[view.label for view in figure.views] for figure in figures(found)]
+    assert labels == [["softmax", "a_norm"], [CASE.id, norms[0].case.id]]
 
 
 def test_what_is_nearly_the_same_looks_so():

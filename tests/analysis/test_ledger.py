@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.builders import GPU, ended, roof_of, run, timed, variant
+from support import compared
+from support.builders import GPU, ended, roof_of, timed, variant
 from support.compared import CASE
 from support.grids import over
 
@@ -18,7 +19,7 @@ def kept(day, *cells, card="GPU-a", sent=False, **changes):
     records = [roof_of(CASE, 4_000)]
     for name, ns, *more in cells:
         records.append(timed(CASE, name, ns, **{"tier": "sealed", **(more[0] if more else {})}))
-    made = run(records, run_id=f"r{day}", started=f"2026-01-{day:02}T00:00:00Z", device={**GPU, "uuid": card}, **changes)
+    made = compared.day(day, *records, device={**GPU, "uuid": card}, **changes)
     return Kept(made.passport, ledger.condense(made), sent=sent)
 
 
@@ -78,7 +79,7 @@ def test_a_lead_passes_on_beyond_the_intervals():
 
 
 def test_a_leader_that_fails_now_leads_no_more():
-    made = run([roof_of(CASE, 4_000), ended(CASE, "a", Status.CRASHED, "died")], run_id="r2", started="2026-01-02")
+    made = compared.day(2, roof_of(CASE, 4_000), ended(CASE, "a", Status.CRASHED, "died"))
     failed = Kept(replace(made.passport, device=kept(1).passport.device), ledger.condense(made))
     first = kept(1, ("a", 5_000), ("b", 6_000))
     assert leads(first, replace(failed, sent=True)) == [("a", 0)]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import builders as make
+from support.compared import day
 from support.grids import over
 
 from softbench.analysis import bisect, compare, history
@@ -26,10 +27,6 @@ def cell(name, ns, tier=SEALED, case=CASE, **more):
 
 def board(*records):
     return make.board(records)
-
-
-def day(n, records):
-    return make.run(records, run_id=f"r{n}", started=f"2026-01-0{n}T00:00:00Z")
 
 
 def standing(found, name):
@@ -110,7 +107,7 @@ def test_a_gain_is_over_cases_where_both_are_sealed():
 
 def test_scores_over_other_sealed_cases_are_not_joined():
     last = [replace(record, tier=OPEN) if record.case == CASES[3] else record for record in SEALED_RECORDS]
-    (traced,) = history.trace([day(1, SEALED_RECORDS), day(2, last)])
+    (traced,) = history.trace([day(1, *SEALED_RECORDS), day(2, *last)])
     assert {tuple(point.question for point in line.points) for line in traced.scores} == {(0, 1)}
 
 
@@ -128,7 +125,7 @@ def test_the_sealed_variant_stands_for_its_implementation():
 def test_no_sealed_time_is_compared_with_an_open_one():
     others = [cell("yours", 6e4), cell("copy", 3e4, role="roof")]
     times = [(4e4, SEALED), (2e4, OPEN), (4e4, SEALED)]
-    before, *after = (day(n, [cell("mine", *own), *others]) for n, own in enumerate(times, start=1))
+    before, *after = (day(n, cell("mine", *own), *others) for n, own in enumerate(times, start=1))
     found = compare.compare(before, after[0])
     assert found.apart == ((f"{CASE.id}::mine", "one time is sealed, the other open"),)
     assert [pair.implementation for pair in found.cells] == ["yours"]
