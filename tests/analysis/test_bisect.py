@@ -1,4 +1,4 @@
-"""The search for a commit: where it looks next, what is left, and what a contest says."""
+"""The search for a commit, and what a contest says of one."""
 
 import math
 import re

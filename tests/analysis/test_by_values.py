@@ -1,4 +1,4 @@
-"""A kernel whose time depends on its values is named, with its ratio; one whose time does not is not."""
+"""A kernel whose time depends on its values is named."""
 
 from support.builders import roof_of, run, softmax_case, timed
 from support.grids import over

@@ -1,4 +1,4 @@
-"""Claims of others next to records: what holds, is refuted, or cannot be told, and what would make it hold."""
+"""Claims of others next to records."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Two runs, cell by cell: verdicts, statuses, what else changed, and the limit that lets a gate fall shut."""
+"""Two runs, cell by cell, and the limit of a gate."""
 
 import math
 import random

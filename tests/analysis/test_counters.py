@@ -1,4 +1,4 @@
-"""Differences between the counters of two kernels: planted twins are named rightly, and noise is not."""
+"""Differences between the counters of two kernels."""
 
 from dataclasses import astuple, replace
 

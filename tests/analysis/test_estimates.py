@@ -1,4 +1,4 @@
-"""How sure means over cases are, and that no digit is shown that the placements do not support."""
+"""How sure means over cases are, and the digits that they support."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""What a run says first: who leads, and that nobody does where no rank is decided; the same on page, terminal and badge."""
+"""What a run says first, on page, terminal and badge: who leads, or that nobody does."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Runs over time: scores, chosen cells, and the step at which something changed."""
+"""Runs over time, and the step at which something changed."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""All runs in short: what is believed, who leads since when, and over which cases runs are compared."""
+"""All runs in short: what is believed, and who leads since when."""
 
 import json
 from dataclasses import replace

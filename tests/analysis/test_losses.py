@@ -1,4 +1,4 @@
-"""Where an implementation loses: by size and certainty, and differences that were planted are named."""
+"""Where an implementation loses, and why."""
 
 from dataclasses import replace
 

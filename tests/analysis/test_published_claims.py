@@ -1,4 +1,4 @@
-"""The claims files of this repository: their profiles, their names, and what the kept runs say of them."""
+"""The claims files of this repository."""
 
 from support.paths import KEPT, ROOT
 

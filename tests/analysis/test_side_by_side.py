@@ -1,4 +1,4 @@
-"""Several runs in one table: of one machine as one board, of several side by side, and never as an average."""
+"""Several runs in one table: of one machine as one board, of several side by side."""
 
 import csv
 import io

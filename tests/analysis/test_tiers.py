@@ -1,4 +1,4 @@
-"""Sealed and open times: which count, on boards, in scores, and between runs and versions."""
+"""Sealed and open times: which count."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Two versions of an implementation in one run: pairs, verdicts, the limit."""
+"""Two versions of an implementation in one run."""
 
 from dataclasses import replace
 

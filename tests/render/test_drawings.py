@@ -1,4 +1,4 @@
-"""Figures and badges as SVG: well-formed, in the page's colours, every value where it belongs, the same each time."""
+"""Figures and badges as SVG."""
 
 import itertools
 import re

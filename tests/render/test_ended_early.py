@@ -1,4 +1,4 @@
-"""A run that has fewer cases than it was asked for says so wherever it is shown; another one says nothing."""
+"""A run that has fewer cases than it was asked for says so wherever it is shown."""
 
 import json
 from dataclasses import replace

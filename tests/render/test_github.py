@@ -1,4 +1,4 @@
-"""What GitHub gets: annotations, the summary of a step, the comment of a pull request, github-action-benchmark's JSON."""
+"""What GitHub gets: annotations, a step's summary, a pull request's comment, benchmarks as JSON."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Heat maps as SVG: everything that the tables hold, within the paper, in pages that can be read."""
+"""Heat maps as SVG: everything that the tables hold, within the paper."""
 
 import re
 import xml.etree.ElementTree as ET

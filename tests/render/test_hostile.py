@@ -1,4 +1,4 @@
-"""Everything read from disk is data: it is shown as text, it runs nothing, and it names no place to write to."""
+"""Everything read from disk is data: shown as text, never run, never a place to write to."""
 
 import ast
 import csv

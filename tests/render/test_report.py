@@ -1,4 +1,4 @@
-"""The page: self-contained, escaped, the same bytes every time, no empty panel, fit to be read without eyes or a script."""
+"""The page: self-contained, reproducible, no empty panel, fit to be read without eyes or a script."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""What the figures draw: points, joined or loose, the roof, the peak, published figures, drift."""
+"""What the figures draw."""
 
 from dataclasses import replace
 

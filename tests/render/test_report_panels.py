@@ -1,4 +1,4 @@
-"""What the panels of the page say: ranks, parts, cells, clocks, ladders, trust, how to repeat it."""
+"""What the panels of the page say."""
 
 from dataclasses import replace
 

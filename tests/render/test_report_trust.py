@@ -1,4 +1,4 @@
-"""What a page says its figures rest on, and what it calls a reservation."""
+"""What a page says its figures rest on, and its reservations."""
 
 from dataclasses import replace
 
