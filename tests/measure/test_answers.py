@@ -1,4 +1,4 @@
-"""What workers answer: of the type asked for, or nonsense, and never an error in the parent."""
+"""What workers answer, right or nonsense, is never an error in the parent."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""How a sample is planned, the buffers that it is taken on, and the clock of machines without a GPU."""
+"""How a sample is planned, its buffers, and the clock of machines without a GPU."""
 
 import gc
 import math
@@ -21,6 +21,7 @@ from softbench.model import BALANCE, DTYPE_BYTES, Case
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
 PEAK_GB_S = 4814.0  # H200
 SHAPES = matrix.load(ROOT / "shapes.yaml")
+CASE = Case("softmax", (4, 64), "float32", "float32")
 
 
 def planned(case, l2_bytes=L2_BYTES):
@@ -106,8 +107,7 @@ def test_a_wall_sample_lasts_a_millisecond(call_ns, launches):
 
 
 def test_who_computes_an_input_once_is_found():
-    softmax, case = operators.get("softmax"), Case("softmax", (8, 64), "float32", "float32")
-    buffers = Placement(softmax, case, "cpu", Plan(4, 2, ""), seed=1)
+    buffers = Placement(operators.get("softmax"), CASE, "cpu", Plan(4, 2, ""), seed=1)
     computed = {}
 
     def kept(x):
@@ -116,13 +116,10 @@ def test_who_computes_an_input_once_is_found():
         return computed[x.data_ptr()].clone()
 
     def reason(launch):
-        return check.compare(case, *buffers.repeat(launch)).reason
+        return check.compare(CASE, *buffers.repeat(launch)).reason
 
     assert reason(lambda x: x.softmax(-1)) == ""
     assert "row" in reason(kept)
-
-
-CASE = Case("softmax", (4, 64), "float32", "float32")
 
 
 def placed(launch, launches=5, inputs=2, case=CASE, seed=1):
@@ -169,9 +166,9 @@ def test_a_timer_that_is_patched_later_is_not_called(monkeypatch):
 
 
 def test_placements_of_other_seeds_hold_other_values():
-    values = [placed(abs, seed=seed).buffers.inputs[0][0] for seed in (10, 20, 10)]
-    assert values[0].equal(values[2])
-    assert not values[0].equal(values[1])
+    one, other, again = (placed(abs, seed=seed).buffers.inputs[0][0] for seed in (10, 20, 10))
+    assert one.equal(again)
+    assert not one.equal(other)
 
 
 def test_a_wall_turn_times_its_calls_and_no_other():
@@ -257,7 +254,5 @@ def test_nan_that_stays_has_not_changed():
 
 def test_no_state_of_the_process_says_what_will_be_compared():
     """What is drawn comes from the system: an object that holds a state would be copied and asked first."""
-    place = placed(lambda x: x + 1, 50)
-    state = place.buffers._rng
     with pytest.raises(NotImplementedError):
-        state.getstate()
+        placed(abs).buffers._rng.getstate()

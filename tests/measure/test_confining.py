@@ -1,4 +1,4 @@
-"""What an implementation's process can do to others, in namespaces of its own or not."""
+"""What an implementation's process can do to others."""
 
 import contextlib
 import ctypes

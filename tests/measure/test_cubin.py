@@ -29,9 +29,9 @@ def dump(monkeypatch, tmp_path):
 
 def test_all_kernels_are_read_and_named_if_one_is_unknown(dump):
     dump("Resource usage:\n Common:\n  GLOBAL:0\n" + usage("second", 1024) + usage("_Z5firstv", 0))
-    second, first = KernelResources("second", 40, 8, 1024), KernelResources("_Z5firstv", 40, 8, 0)
-    assert cubin.resources(b"x") == (second, first)
-    assert cubin.resources(b"x", "_Z5firstv") == (first,)
+    found = KernelResources("second", 40, 8, 1024), KernelResources("_Z5firstv", 40, 8, 0)
+    assert cubin.resources(b"x") == found
+    assert cubin.resources(b"x", "_Z5firstv") == found[1:]
     with pytest.raises(ValueError, match="no kernel 'other' in the cubin; it holds second, _Z5firstv"):
         cubin.resources(b"x", "other")
 

@@ -37,13 +37,17 @@ def hire(forkserver):
     made = []
 
     def start(**environment):
-        made.append(Worker(forkserver, environment))
-        assert ask(made[-1], HELLO, 30).ok
+        made.append(greeted(Worker(forkserver, environment)))
         return made[-1]
 
     yield start
     for worker in made:
         worker.end()
+
+
+def greeted(worker):
+    assert ask(worker, HELLO, 30).ok
+    return worker
 
 
 def kill(forkserver):
@@ -77,8 +81,7 @@ def test_worker_applies_its_environment(hire, tmp_path):
 
 def test_killed_forkserver_takes_its_workers_with_it(mark):
     forkserver = Forkserver(["no_such_module", "os:setsid"], {MARK: mark})
-    worker = Worker(forkserver, {})
-    assert ask(worker, HELLO, 30).ok
+    worker = greeted(Worker(forkserver, {}))
     kill(forkserver)
     until(lambda: processes(mark) == [])
     answer = ask(worker, HELLO, 30)
@@ -105,8 +108,7 @@ def test_temporary_files_go_though_the_forkserver_was_killed(tmp_path, mark, mon
     def one():
         before = left()
         made = Forked({MARK: mark, "TMPDIR": str(place)})
-        workers.append(Worker(made, {}))
-        assert ask(workers[-1], HELLO, 30).ok
+        workers.append(greeted(Worker(made, {})))
         assert not ask(workers[-1], _prepare(tmp_path, "leaves", code), 30).ok
         (folder,) = left() - before
         assert len(list(folder.glob("*/softbench-sealed-*"))) == 1
@@ -178,12 +180,19 @@ def test_a_grandchild_that_kills_its_guards_is_ended(tmp_path, mark):
     forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
     worker = Worker(forkserver, {})
     bystander = subprocess.Popen(["sleep", "60"])
-    code = "import os, time\nif os.fork() == 0:\n    os.setsid(); os.fork()\n    time.sleep(0.3)\n"
-    code += f"    for pid in ({forkserver._process.pid}, {worker.pid}):\n"
-    code += "        try: os.kill(pid, 9)\n        except OSError: pass\n    os.closerange(0, 99)\n"
-    code += "    time.sleep(600)\ntime.sleep(600)"
+    code = f"""
+import os, time
+if os.fork() == 0:
+    os.setsid(); os.fork()
+    time.sleep(0.3)
+    for pid in ({forkserver._process.pid}, {worker.pid}):
+        try: os.kill(pid, 9)
+        except OSError: pass
+    os.closerange(0, 99)
+time.sleep(600)
+"""
     try:
-        assert ask(worker, HELLO, 30).ok
+        greeted(worker)
         assert not ask(worker, _prepare(tmp_path, "kills", code), 2).ok  # the child holds the channel open
         assert len(processes(mark)) >= 1
         worker.end(kill=False)
@@ -212,8 +221,7 @@ def test_what_later_workers_share_is_done_behind_the_first(tmp_path, mark):
         time.sleep(0.5)
         assert not (tmp_path / "done").exists()
         for _ in range(2):
-            hired.append(Worker(forkserver, {}))
-            assert ask(hired[-1], HELLO, 30).ok
+            hired.append(greeted(Worker(forkserver, {})))
             until((tmp_path / "done").exists)
     finally:
         for worker in hired:

@@ -1,4 +1,4 @@
-"""Before heats: the choice among variants, which entrants share a heat, and heats that run out of memory."""
+"""Before heats: the choice among variants, who shares a heat, and a lack of memory."""
 
 import math
 import random

@@ -112,20 +112,6 @@ def test_lines_and_sources_are_those_that_run(family):
     assert (frame.filename, frame.lineno, frame.line) == (str(family / "_helper.py"), 3, "raise ValueError('é')")
 
 
-def test_no_result_has_a_false_hash(tmp_path):
-    from support.offenders import BAD, arena, write
-
-    victim = tmp_path / "victim" / "victim.py"
-    with arena(tmp_path) as ground:
-        write(tmp_path / "victim", "victim")
-        found = registry.find([tmp_path / "victim"])
-        victim.write_text(victim.read_text().replace("calls += 1", "calls += 1; time.sleep(0.001)"))
-        (record,) = (r for r in ground.contest.run(BAD, found) if r.role == "entrant")
-    assert record.status is Status.RUNTIME_ERROR
-    assert record.is_of_other_sources
-    assert record.reason.startswith(SOURCES_CHANGED)
-
-
 HOLLOW = """
 from softbench import implementation
 
@@ -139,11 +125,19 @@ def nothing(case):
 """
 
 
-def test_cubins_that_yield_nothing_have_not_compiled(tmp_path):
-    from support.offenders import NEXT, arena
+def test_no_result_has_a_false_hash_or_an_empty_cubin(tmp_path):
+    from support.offenders import BAD, NEXT, arena, write
 
-    with arena(tmp_path / "own") as ground:
-        (tmp_path / "hollow").mkdir()
-        (tmp_path / "hollow" / "hollow.py").write_text(HOLLOW)
-        (record,) = ground.contest.run(NEXT, registry.find([tmp_path / "hollow"]))
-    assert (record.status, record.reason) == (Status.COMPILE_ERROR, "cubins yielded no kernel")
+    victim = tmp_path / "victim" / "victim.py"
+    (tmp_path / "hollow").mkdir()
+    (tmp_path / "hollow" / "hollow.py").write_text(HOLLOW)
+    with arena(tmp_path) as ground:
+        write(tmp_path / "victim", "victim")
+        found = registry.find([tmp_path / "victim"])
+        victim.write_text(victim.read_text().replace("calls += 1", "calls += 1; time.sleep(0.001)"))
+        (record,) = (r for r in ground.contest.run(BAD, found) if r.role == "entrant")
+        (empty,) = ground.contest.run(NEXT, registry.find([tmp_path / "hollow"]))
+    assert record.status is Status.RUNTIME_ERROR
+    assert record.is_of_other_sources
+    assert record.reason.startswith(SOURCES_CHANGED)
+    assert (empty.status, empty.reason) == (Status.COMPILE_ERROR, "cubins yielded no kernel")

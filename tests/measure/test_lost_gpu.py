@@ -143,8 +143,7 @@ def test_a_killed_rival_is_measured_again_alone(tmp_path, how):
 
 class World:
     def __init__(self, victims):
-        self.victims = victims
-        self.held = []
+        self.victims, self.held = victims, []
 
     def once(self, variants, roofs):
         there = {v.implementation for v in variants}

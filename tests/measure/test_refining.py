@@ -1,4 +1,4 @@
-"""A case that is looked at again: who takes part, and what stands if that fails."""
+"""A case that is looked at again."""
 
 import math
 from dataclasses import replace

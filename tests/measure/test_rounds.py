@@ -1,4 +1,4 @@
-"""One heat on simulated entrants: pairing, the looks, the budget, and what a failure costs."""
+"""One heat on simulated entrants."""
 
 import statistics
 from dataclasses import replace

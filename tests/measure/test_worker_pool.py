@@ -1,4 +1,4 @@
-"""Deaths of a process that serves several variants, and a cell's way from its author to its referee."""
+"""Deaths of shared processes, and a cell's way from its author to its referee."""
 
 from dataclasses import replace
 from types import SimpleNamespace
