@@ -106,8 +106,8 @@ def clock_of(gpu):
     return clock
 
 
-def sampled(gpu, launch, plan=PLAN):
-    return clock_of(gpu).samples(operators.get("softmax"), CASE, launch, plan, 3, 1 << 10)
+def sampled(gpu, launch, plan=PLAN, *more):
+    return clock_of(gpu).samples(operators.get("softmax"), CASE, launch, plan, 3, 1 << 10, *more)
 
 
 def launch_of(gpu, *kernels_ns, host_ns=0, seen=None):
@@ -160,28 +160,25 @@ def test_own_buffers_are_placed_for_each_group():
         gpu.enqueue("copies", 50_000)
         return [()]
 
-    found = clock_of(gpu).samples(operators.get("softmax"), CASE, lambda: gpu.enqueue("a", 10_000), PLAN, 3, 1 << 10, place)
+    found = sampled(gpu, lambda: gpu.enqueue("a", 10_000), PLAN, place)
     assert found == [[10_000] * CALLS] * GROUPS
     assert placed == [3 + group * CALLS for group in range(GROUPS)]
 
 
 @over("fault", [None, AssertionError("Legacy CUDA profiling"), RuntimeError("already enabled")])
 def test_without_a_profiler_it_says_so(fault):
-    gpu = Gpu(sees=False)
+    gpu, raising = Gpu(sees=False), Gpu()
     gpu.fault = fault
     with pytest.raises(Unseen, match=str(fault or "saw nothing on the GPU")):
         sampled(gpu, launch_of(gpu, 10_000))
-    raising = Gpu()
     with pytest.raises(ZeroDivisionError):
         sampled(raising, lambda x: 1 / 0)
     assert gpu.open == raising.open == 0
 
 
 def test_profiling_has_its_own_processes():
-    names = ("fine", "unbuilt", "unseen", "dies", "unstarted")
-    players = [Entrant(make.variant(name), "entrant", slot=at) for at, name in enumerate(names)]
-    for player in players:
-        player.samples.append(Samples("graph", 1, ((9,),)))
+    names, before = ("fine", "unbuilt", "unseen", "dies", "unstarted"), Samples("graph", 1, ((9,),))
+    players = [Entrant(make.variant(name), "entrant", slot=at, samples=[before]) for at, name in enumerate(names)]
     asked = []
     answers = {
         ("prepare", "unbuilt"): Answer(False, status=Status.COMPILE_ERROR, reason="ptxas"),
@@ -200,9 +197,9 @@ def test_profiling_has_its_own_processes():
     profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, pool, ask, random.Random(1))
     assert {entrant.mode for entrant in pool.hired} == {"device"}
     assert asked == [("prepare", name) for name in names[:4]] + [("device", name) for name in ("fine", "unseen", "dies")]
-    assert all(player.is_open and player.samples[0].clock == "graph" for player in players)
-    assert players[0].samples[1:] == [Samples("device", 1, ((5, 6), (7, 8)), "cold")]
-    assert [len(player.samples) for player in players] == [2, 1, 1, 1, 1]
+    assert all(player.is_open for player in players)
+    added = [Samples("device", 1, ((5, 6), (7, 8)), "cold")]
+    assert [player.samples for player in players] == [[before, *added], *[[before]] * 4]
     whys = ("ptxas", "the profiler saw nothing", "SIGSEGV", "not started again")
     assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
 

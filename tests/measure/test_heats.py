@@ -69,11 +69,10 @@ def test_nobody_is_admitted_where_no_worker_lives(world):
 
 @pytest.mark.parametrize(("room", "at_once"), [(5, 1), (6, 2), (50, 4)])
 def test_all_placed_at_once_have_room_for_two_placements(world, monkeypatch, room, at_once):
-    sizes, ask = [], world.ask
-    monkeypatch.setattr(world, "ask", lambda asked: sizes.append([*asked.values()]) or ask(asked))
+    placed, ask = [], world.ask
+    monkeypatch.setattr(world, "ask", lambda asked: placed.append([r["op"] for r in asked.values()].count("place")) or ask(asked))
     held = PLAN.bytes_held(*operators.moved_bytes(make.softmax_case()))
-    contest(world, *(world.enter(name) for name in "abcd"), free_bytes=free_for(room, held))
-    placed = [len(asked) for asked in sizes if asked[0]["op"] == "place"]
+    contest(world, *map(world.enter, "abcd"), free_bytes=free_for(room, held))
     assert max(placed) == at_once
     assert sum(placed) >= 8 * 4
 
@@ -98,7 +97,7 @@ def test_who_runs_out_of_memory_is_tried_with_the_roof_alone(world):
 
 def test_a_roof_that_never_fits_ends_the_halving(world):
     never = world.enter("copy", 0.9e6, role="roof", fault=lambda op, *_: FULL if op == "place" else None)
-    entrants = [world.enter(name) for name in "abc"]
+    entrants = [*map(world.enter, "abc")]
     contest(world, never, *entrants)
     assert never.status is Status.OUT_OF_MEMORY
     assert all(len(e.samples) == 1 for e in entrants)

@@ -92,40 +92,38 @@ def good(case):
 
 
 @pytest.fixture
-def ground(tmp_path):
+def contest(tmp_path):
     with arena(tmp_path) as ground:
         ground.contest.rules = replace(ground.contest.rules, budget_s=60.0)
-        yield ground
+        yield ground.contest
 
 
-def entered(ground, wrong_from=99):
-    (ground.folder / "good.py").write_text(GOOD.replace("WRONG_FROM", str(wrong_from)))
-    return registry.find([ground.folder])
+def entered(folder, wrong_from=99):
+    (folder / "good.py").write_text(GOOD.replace("WRONG_FROM", str(wrong_from)))
+    return registry.find([folder])
 
 
 @pytest.mark.parametrize(("wrong_from", "status"), [(99, Status.PASSED), (2, Status.INCORRECT)])
-def test_real_processes_look_again(ground, undecided, wrong_from, status):
-    contest = ground.contest
-    first = {r.variant.id: r for r in contest.run(CASE, entered(ground, wrong_from), most_looks=1)}
-    assert first["good"].status is Status.PASSED
-    assert {len(s.ns) for s in first["good"].samples} == {8}
+def test_real_processes_look_again(contest, tmp_path, undecided, wrong_from, status):
+    first = {r.variant.id: r for r in contest.run(CASE, entered(tmp_path, wrong_from), most_looks=1)}
     assert list(contest.open) == [CASE]
     again = {r.variant.id: r for r in contest.refine(CASE)}
     assert again.keys() == first.keys()
-    assert again["good"].status is status
     assert not contest.open
+    before, after = first["good"], again["good"]
+    assert (before.status, after.status) == (Status.PASSED, status)
+    assert {len(s.ns) for s in before.samples} == {8}
     if status is Status.PASSED:
-        assert {len(s.ns) for s in again["good"].samples} == {16}
-        assert again["good"].samples[0].ns[:8] == first["good"].samples[0].ns
-        assert again["good"].notes.count("heat 0: decided after 16 placements") == 1
-        assert sum(note.startswith("built and checked") for note in again["good"].notes) == 1
+        assert {len(s.ns) for s in after.samples} == {16}
+        assert after.samples[0].ns[:8] == before.samples[0].ns
+        assert after.notes.count("heat 0: decided after 16 placements") == 1
+        assert sum(note.startswith("built and checked") for note in after.notes) == 1
 
 
-def test_an_end_from_outside_leaves_what_there_was(ground, undecided, monkeypatch):
-    contest = ground.contest
-    contest.run(CASE, entered(ground))
+def test_an_end_from_outside_leaves_what_there_was(contest, tmp_path, undecided, monkeypatch):
+    contest.run(CASE, entered(tmp_path))
     assert not contest.open, "without a limit of looks"
-    contest.run(CASE, entered(ground), most_looks=1)
+    contest.run(CASE, entered(tmp_path), most_looks=1)
     monkeypatch.setattr(apart, "ended", lambda entrants: list(entrants)[:1])
     assert contest.refine(CASE) == []
     assert not contest.open

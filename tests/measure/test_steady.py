@@ -86,10 +86,8 @@ def test_clocks_that_stay_down_are_the_heats_from_then_on(world):
     heat = measured(world, [FINE, CAPPED, SLOW], a)
     assert placed(a, "unsteady") == [3, 4]
     assert placed(a) == [1, 2, *range(5, 11)]
-    assert [note.partition(" where ")[0] for note in heat.notes()[1:]] == [
-        "heat 7, placement 3 does not count: SM clock 1500 MHz",
-        "heat 7, placement 4 does not count: SM clock 1500 MHz",
-    ]
+    said = [note.partition(" where ")[0] for note in heat.notes()[1:]]
+    assert said == [f"heat 7, placement {number} does not count: SM clock 1500 MHz" for number in (3, 4)]
 
 
 @pytest.mark.parametrize(("readings", "kept"), [([FINE, FINE, HOT], [1, 2]), ([HOT, HOT, FINE], [1, 2])])
