@@ -10,20 +10,13 @@ from softbench.render import report, tables
 
 
 def measured(slower, spread=1e-4):
-    """Two sizes with normal values and with single peaks; `lazy` takes `slower` as long with those in the first.
-
-    spread  between its placements
-    """
+    """Two sizes with normal values and single peaks; `lazy`, of this spread, takes `slower` as long with those in the first."""
     records = []
-    for columns in (1024, 2048):
+    for times in (1, 2):
         for distribution in ("normal", "peaked"):
-            case = softmax_case(columns=columns, distribution=distribution)
-            factor = slower if (columns, distribution) == (1024, "peaked") else 1.0
-            records += [
-                timed(case, "steady", 5000 * columns / 1024),
-                timed(case, "lazy", factor * 6000 * columns / 1024, spread=spread),
-                roof_of(case, 4900 * columns / 1024),
-            ]
+            case = softmax_case(columns=1024 * times, distribution=distribution)
+            lazy = 6000 * times * (slower if (times, distribution) == (1, "peaked") else 1)
+            records += [timed(case, "steady", 5000 * times), timed(case, "lazy", lazy, spread=spread), roof_of(case, 4900 * times)]
     return run(records)
 
 

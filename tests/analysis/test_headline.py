@@ -54,8 +54,7 @@ def test_nobody_leads_while_no_rank_is_decided():
 
 def test_the_same_on_page_terminal_and_badge():
     found = open_board()
-    text = tables.board_tables(found).replace("\n", " ")
-    assert "Nobody leads softmax: torch_eager scores best" in text
+    assert "Nobody leads softmax: torch_eager scores best" in tables.board_tables(found).replace("\n", " ")
     page = report.render(run(found.records, "wall"))
     assert "leads softmax on a CPU" not in page.replace("Nobody leads", "")
     assert "undecided" in page

@@ -17,9 +17,9 @@ CASES = [make.softmax_case(rows) for rows in (4096, 8192)]
 WORDS = "2 of 5 cases: the run was ended early; --softbench-resume runs the others."
 
 
-def run(cases, run_id="r1"):
+def run(cases, run_id="r1", **changes):
     records = [make.timed(case, name, 5e3 + place) for case in CASES for place, name in enumerate(("mine", "copy"))]
-    return make.run(records, cases=cases, run_id=run_id)
+    return make.run(records, cases=cases, run_id=run_id, **changes)
 
 
 def shown(found):
@@ -49,10 +49,7 @@ def test_nothing_is_said_of_a_whole_run(cases):
 
 @pytest.fixture
 def reports(tmp_path):
-    elsewhere = run(2, "other")
-    device = {**make.GPU, "name": "H100"}
-    elsewhere = replace(elsewhere, passport=replace(elsewhere.passport, device=device))
-    make.stored(tmp_path, run(5), run(2, "r2"), elsewhere)
+    make.stored(tmp_path, run(5), run(2, "r2"), run(2, "other", device={**make.GPU, "name": "H100"}))
     return tmp_path
 
 

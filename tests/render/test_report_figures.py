@@ -53,8 +53,8 @@ def test_a_point_opens_its_own_cell():
 
 
 def test_odd_widths_are_loose_and_few_rows_apart():
-    cases = [softmax_case(32768, 1024), softmax_case(16384, 2048), softmax_case(8192, 8191)]
-    cases += [softmax_case(4096, 2048), softmax_case(1, 131072)]
+    shapes = (32768, 1024), (16384, 2048), (8192, 8191), (4096, 2048), (1, 131072)
+    cases = [softmax_case(*shape) for shape in shapes]
     records = [r for case in cases for r in (timed(case, "a", 5e4), roof_of(case, 4e4))]
     found = drawn(make.run(records))
     line, loose = found["ratio"]["views"][0]["series"]
@@ -91,9 +91,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
         states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
         roofs.append(replace(roof_of(case, 4e4, telemetry=states), gpu=gpu))
-    run = make.run(roofs)
-    device = {**run.passport.device, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}
-    figure = drawn(replace(run, passport=replace(run.passport, device=device)))["drift"]
+    figure = drawn(make.run(roofs, device={**make.GPU, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}))["drift"]
     assert [view["label"] for view in figure["views"]] == ["GPU 1 of 2, GPU-a", "GPU 2 of 2, GPU-b"]
     (one, _, first, _), (both, _, second, _) = (view["series"] for view in figure["views"])
     assert (one["x"], first["y"]) == (list(range(1, 9)), list(range(50, 58)))

@@ -22,13 +22,11 @@ def _read(record, **state):
     return replace(record, telemetry=(Telemetry(**{"sm_clock_mhz": 1980, **state}),) * 8)
 
 
-GOOD = [_read(timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
-
-
+GOOD = A, B = [_read(timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
+TAKEN = A.samples[0]
 ASIDE = Samples("unsteady", 20, ((), (1_000_000, 1_100_000), (), (1_200_000,)), "cold")
-
-
-MEASURED_AGAIN = replace(GOOD[0].samples[0], ns=((), *GOOD[0].samples[0].ns[:2], (), *GOOD[0].samples[0].ns[2:]))
+MEASURED_AGAIN = replace(TAKEN, ns=((), *TAKEN.ns[:2], (), *TAKEN.ns[2:]))
+OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
 
 
 def test_a_sound_run_raises_no_reservation():
@@ -39,10 +37,6 @@ def test_a_sound_run_raises_no_reservation():
         "every time was taken with a cold L2 cache": True,
         "commit 0123abc, unchanged": True,
     }
-
-
-A, B = GOOD
-OVERLAPPING = Samples("device", 1, ((55_000,),) * 8)
 
 
 WEAKENED = [
@@ -80,19 +74,21 @@ def test_a_loss_names_its_rival():
     assert row.text == f"a1.10× ±0.021 of 21.20× ±0.011.01× ±0.041.200× ±0.001 in {CASE.id}", "also in each regime"
 
 
+def _not_to_quote(records):
+    found = pages.shown(run(records)).find("top")
+    return found.all("table")[0].rows(), found.text
+
+
 def test_the_cells_not_to_quote_are_in_one_table():
     alone = [timed(softmax_case(columns=64 * n), "a", 5e4) for n in range(1, 14)]
     records = [*GOOD, timed(CASE, "c", 9e5, placements=3, spread=0.1), roof_of(CASE, 4e4), *alone]
     assert any("known in 1 of 1 case with two ranked times or more, 13 of 14 having fewer; 0" in text for text in _said(records))
     assert not _said(records)["the roof has no time in 13 of 14 cases: no % there, scores against the fastest pass"]
-    found = pages.shown(run(records)).find("top")
-    rows = found.all("table")[0].rows()
-    assert (len(rows), rows[0], "and 2 more" in found.text) == (12, [alone[0].case.id, "a", "roof without a time"], True)
-    found = pages.shown(run(records[:3])).find("top")
-    assert found.all("table")[0].rows() == [[CASE.id, "c", "few placements, wider than ±2 %"]]
-    roofed = [*records[:3], alone[0], roof_of(alone[0].case, 4e4)]
-    (row,) = pages.shown(run(roofed)).find("top").all("table")[0].rows()
-    assert row[2] == "roof without a time", "each cell is listed once"
+    rows, text = _not_to_quote(records)
+    assert (len(rows), rows[0], "and 2 more" in text) == (12, [alone[0].case.id, "a", "roof without a time"], True)
+    assert _not_to_quote(records[:3])[0] == [[CASE.id, "c", "few placements, wider than ±2 %"]]
+    ((*_, why),), _ = _not_to_quote([*records[:3], alone[0], roof_of(alone[0].case, 4e4)])
+    assert why == "roof without a time", "each cell is listed once"
 
 
 @over("groups, is_said", [(2, True), (3, False)])
@@ -129,13 +125,11 @@ def test_runs_without_times_have_a_page():
 
 def test_a_run_says_how_it_was_confined():
     yes = dict.fromkeys(("writes", "network", "signals"), "yes")
-    found = {}
-    for confined in (yes, yes | {"signals": "no: why"}, dict.fromkeys(yes, "no: off"), yes | {"writes": "yes, but for X"}):
-        said = _said(GOOD, confined=confined)
-        found |= {text: good for text, good in said.items() if "confined" in text}
-    assert found == {
-        "implementations were confined: writes, network, signals": True,
-        "implementations were not confined: signals (why)": False,
-        "implementations were not confined: writes, network, signals (off)": False,
-        "implementations were confined: writes, but for X, network, signals": True,
-    }
+    for confined, said in (
+        (yes, "confined: writes, network, signals"),
+        (yes | {"signals": "no: why"}, "not confined: signals (why)"),
+        (dict.fromkeys(yes, "no: off"), "not confined: writes, network, signals (off)"),
+        (yes | {"writes": "yes, but for X"}, "confined: writes, but for X, network, signals"),
+    ):
+        found = {text: good for text, good in _said(GOOD, confined=confined).items() if "confined" in text}
+        assert found == {f"implementations were {said}": not said.startswith("not")}
