@@ -1,6 +1,7 @@
 """Ranks, ties, daggers, heats and the score, on synthetic runs."""
 
 import math
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -114,8 +115,7 @@ def test_what_brings_no_dagger(outcome):
 
 def test_a_declared_failure_still_counts_as_not_passed():
     declared = ended(OTHER, "a", Status.INCORRECT, "wrong", known_failure="upstream issue")
-    records = [timed(CASE, "a", 50_000), timed(CASE, "b", 60_000), declared, timed(OTHER, "b", 60_000)]
-    row = standing(make.board(records), "a")
+    row = standing(make.board([*times(a=50_000, b=60_000), declared, *times(OTHER, b=60_000)]), "a")
     assert (row.passed, row.timed, row.failed_hard) == (1, 2, ())
 
 
@@ -137,10 +137,9 @@ def test_a_trial_time_is_not_in_the_contest():
 
 
 def test_a_call_time_alone_is_not_ranked():
-    records = [timed(CASE, "a", 50_000), timed(CASE, "b", 10_000, clock="call")]
-    board = make.board(records)
-    assert board.cases[0].cells["b"].rank is None
-    assert board.cases[0].cells["b"].call_ns == pytest.approx(10_000, rel=1e-2)
+    board = make.board([*times(a=50_000), timed(CASE, "b", 10_000, clock="call")])
+    cell = board.cases[0].cells["b"]
+    assert (cell.rank, cell.call_ns) == (None, pytest.approx(10_000, rel=1e-2))
     assert (standing(board, "b").passed, standing(board, "b").score) == (0, None)
 
 
@@ -227,14 +226,9 @@ def test_an_empty_run_and_one_of_failures_have_no_scores():
 
 def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
     """Each rank is compared with all slower ones: far ones by their extremes alone, or 300 take 18,000 comparisons."""
-    calls, compare = [0], stats.compare
-
-    def counted(a, b):
-        calls[0] += 1
-        return compare(a, b)
-
-    monkeypatch.setattr(stats, "compare", counted)
+    compared = Mock(wraps=stats.compare)
+    monkeypatch.setattr(stats, "compare", compared)
     records = [*roofs(CASE), *times(**{f"i{number}": 10_000 * 1.003**number for number in range(300)})]
     ranks = [cell.rank for cell in make.board(records).cases[0].cells.values()]
     assert ranks == sorted(ranks)
-    assert calls[0] < 3000
+    assert compared.call_count < 3000

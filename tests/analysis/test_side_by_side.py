@@ -129,12 +129,11 @@ def test_another_roof_is_said():
 
 
 def test_claims_take_versions_and_refuse_machines():
-    here = run([])
-    other_versions = run([], run_id="r2", packages={"torch": "2.12"})
-    assert one_machine([here, other_versions]) == [here, other_versions]
+    versions = [run([]), run([], run_id="r2", packages={"torch": "2.12"})]
+    assert one_machine(versions) == versions
     for other in (run([], run_id="r2", device=H100), run([], "wall", run_id="r2")):
         with pytest.raises(Incomparable):
-            one_machine([here, other])
+            one_machine([versions[0], other])
 
 
 def machines(*runs):
@@ -165,16 +164,14 @@ def reports(cwd):
 
 
 def test_table_of_several_machines(reports, says):
-    text = says("table", "a", "b")
     parts = ("\nNVIDIA H200\n====", "0.005000 / ", "\nNVIDIA H100\n====", "0.008000 / ", " ".join(ACROSS.split()[:4]))
-    places = [text.index(part) for part in parts]
+    places = [*map(says("table", "a", "b").index, parts)]
     assert places == sorted(places)
 
 
 def test_table_of_one_machine_says_what_counts(reports, says):
     text = says("table", "a", "a2")
-    assert "note: timed cases of a taken from a2: 1\n" in text
-    assert "note: not measured there, and left out: only_here (1)\n" in text
+    assert "note: timed cases of a taken from a2: 1\nnote: not measured there, and left out: only_here (1)\n" in text
     assert "0.004500 / " in text
     assert ACROSS.split(".")[0] not in text
 

@@ -142,12 +142,13 @@ def test_what_the_doctors_cheats_forge_is_refused(monkeypatch, tmp_path, example
 
 def test_timed_launches_do_the_work_of_the_checked_ones():
     first, end = unit().nodes
-    twice = unit(nodes=(first, first, end), outputs=unit().outputs * 2)
-    copies = unit(nodes=(first, replace(first, kind=driver.COPY)), outputs=unit().outputs * 2)
-    other_grid = unit(nodes=(first, replace(first, grid=(1, 1, 1))), outputs=unit().outputs * 2)
-    assert handover.other_work(package(units=(unit(), unit(), twice))) == ""
-    for other in (copies, other_grid, unit(outputs=unit().outputs * 2)):
-        assert "2 launches are not 2 times" in handover.other_work(package(units=(unit(), unit(), other)))
+
+    def other_work(*nodes):
+        return handover.other_work(package(units=(unit(), unit(), unit(nodes=nodes, outputs=unit().outputs * 2))))
+
+    assert other_work(first, first, end) == ""
+    for nodes in ((first, replace(first, kind=driver.COPY)), (first, replace(first, grid=(1, 1, 1))), (first, end)):
+        assert "2 launches are not 2 times" in other_work(*nodes)
     assert handover.other_work(timed(unit(nodes=(end,))))
 
 

@@ -83,38 +83,40 @@ def section(failed, name):
     return failed[1].split(f"::{name} __", 1)[1].split("\n____", 1)[0].split("\nsoftmax, float32", 1)[0]
 
 
-def cell(failed, name):
-    return cells_by_name(failed[0])[name]
+@pytest.fixture(scope="module")
+def cells(failed):
+    return cells_by_name(failed[0])
 
 
-def test_a_traceback_begins_at_the_author_s_file(failed):
+def test_a_traceback_begins_at_the_author_s_file(failed, cells):
     text = section(failed, "bad_raises")
     assert "(_helper.py:2)\n\nTraceback (most recent call last):\n" in text
     assert text.index('File "mine/bad.py", line 13, in launch') < text.index('File "mine/_helper.py", line 2, in deep')
     assert "softbench/" not in text
-    assert cell(failed, "bad_raises")["traceback"][0] == "Traceback (most recent call last):"
+    assert cells["bad_raises"]["traceback"][0] == "Traceback (most recent call last):"
 
 
-def test_a_failure_shows_what_the_file_printed(failed):
-    printed = ["building mine/bad.py", "about to?[2J fail"]
-    assert "- Captured kernel output -" in section(failed, "bad_raises")
-    assert "\n".join(printed) in section(failed, "bad_raises")
-    assert cell(failed, "bad_raises")["output"] == printed
-    assert cell(failed, "bad_zeros")["output"][-1] == "zeros of (16, 256)"
-    assert "traceback" not in cell(failed, "bad_zeros")
+def test_a_failure_shows_what_the_file_printed(failed, cells):
+    printed, text = ["building mine/bad.py", "about to?[2J fail"], section(failed, "bad_raises")
+    assert "- Captured kernel output -" in text
+    assert "\n".join(printed) in text
+    assert cells["bad_raises"]["output"] == printed
+    assert cells["bad_zeros"]["output"][-1] == "zeros of (16, 256)"
+    assert "traceback" not in cells["bad_zeros"]
 
 
-def test_a_crash_says_where_in_the_authors_file(failed):
-    assert cell(failed, "bad_crashes")["reason"].endswith("SIGSEGV in launch (bad.py:20); its last words: about to crash")
-    first, *_, last = cell(failed, "bad_crashes")["traceback"]
+def test_a_crash_says_where_in_the_authors_file(cells):
+    cell = cells["bad_crashes"]
+    assert cell["reason"].endswith("SIGSEGV in launch (bad.py:20); its last words: about to crash")
+    first, *_, last = cell["traceback"]
     assert (first, last) == ("Fatal Python error: Segmentation fault", '  File "mine/bad.py", line 20 in launch')
-    assert cell(failed, "bad_crashes")["output"] == ["about to crash"]
+    assert cell["output"] == ["about to crash"]
 
 
-def test_a_failing_triton_kernel_names_its_line(failed):
+def test_a_failing_triton_kernel_names_its_line(cells):
     pytest.importorskip("triton")
-    assert "died of SIGSEGV in kernel (load.py:11)" in cell(failed, "bad_load")["reason"]
-    assert cell(failed, "bad_name")["reason"].endswith("(load.py:15)")
+    assert "died of SIGSEGV in kernel (load.py:11)" in cells["bad_load"]["reason"]
+    assert cells["bad_name"]["reason"].endswith("(load.py:15)")
 
 
 def test_show_tells_the_same(failed, capsys):
@@ -124,10 +126,10 @@ def test_show_tells_the_same(failed, capsys):
     assert "Kernel output\n=============\n\nbuilding mine/bad.py\n" in shown
 
 
-def test_nothing_of_this_machines_folders_is_kept(failed):
+def test_nothing_of_this_machines_folders_is_kept(failed, cells):
     (path,) = (failed[0] / "reports").glob("*.jsonl")
     assert str(failed[0]) not in path.read_text()
-    assert '"/' not in "".join(cell(failed, "bad_name")["traceback"])
+    assert '"/' not in "".join(cells["bad_name"]["traceback"])
 
 
 @over(

@@ -65,17 +65,11 @@ def test_only_authors_run_in_another_environment(monkeypatch, answering):
 
 
 def entrants(*workers):
-    found = [Entrant(variant(f"v{slot}"), "entrant", slot=slot) for slot in range(len(workers))]
-    for entrant, worker in zip(found, workers, strict=True):
-        entrant.worker = worker
-    return found
+    return [Entrant(variant(f"v{slot}"), "entrant", slot=slot, worker=worker) for slot, worker in enumerate(workers)]
 
 
 def test_a_living_worker_is_asked_for_the_free_memory(monkeypatch):
-    def ask(worker, message, timeout_s):
-        return Answer(worker.free_bytes >= 0, {"free_bytes": worker.free_bytes})
-
-    monkeypatch.setattr(pool_module, "ask", ask)
+    monkeypatch.setattr(pool_module, "ask", lambda worker, *_: Answer(worker.free_bytes >= 0, {"free_bytes": worker.free_bytes}))
     dead, dying, alive = Process(False, 1), Process(True, -1), Process(True, 2)
     pool = WorkerPool("cuda", forkserver=Process)
     assert pool.free_bytes(entrants(None, dead, dying, alive)) == 2
