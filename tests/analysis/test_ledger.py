@@ -23,15 +23,8 @@ def kept(day, *cells, card="GPU-a", sent=False, **changes):
     return Kept(made.passport, ledger.condense(made), sent=sent)
 
 
-def believed(*runs):
-    machines(runs)
-    return [entry.belief for own in runs for entry in own.entries]
-
-
 OPEN, NEW = {"tier": "open"}, {"variant": replace(variant("mine"), source_hash="1" * 8)}
 THERE = {"card": "GPU-b"}
-
-
 BELIEFS = [
     (({}, {}), ({}, {}), "sealed sealed"),  # the same card
     (({}, {}), ({}, THERE), "reproduced reproduced"),
@@ -57,7 +50,8 @@ def test_belief(first, second, expected):
     for day, (cell, where) in enumerate((first, second), start=1):
         own = {"ns": 5_000, **cell}
         runs.append(kept(day, ("mine", own.pop("ns"), own), **where))
-    assert " ".join(filter(None, believed(*runs))) == expected
+    machines(runs)
+    assert " ".join(entry.belief for own in runs for entry in own.entries if entry.belief) == expected
 
 
 def leads(*runs):

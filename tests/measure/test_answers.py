@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import threading
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 from textwrap import indent
 
@@ -77,22 +77,13 @@ class Fake:
             end.close()
 
 
-@contextmanager
-def fake():
-    made = Fake()
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 def message(body):
     return struct.pack("<I", len(body)) + body
 
 
 def says(operation, answer, *, echoes=True):
     """What the parent makes of an answer to an operation: an object, or the bytes of a message, with ID for what was asked."""
-    with fake() as worker:
+    with closing(Fake()) as worker:
 
         def reply():
             asked = wire.receive(worker.theirs)
@@ -177,7 +168,7 @@ def test_a_reason_is_one_line_and_bounded():
 
 def test_an_answer_to_nothing_that_was_asked_is_a_crash():
     answers = [says("turn", {"ok": True, "ns": 5} | more, echoes=False) for more in ({"id": "0" * 16}, {})]
-    with fake() as worker:
+    with closing(Fake()) as worker:
         worker.theirs.sendall(message(b'{"ok": true}'))
         answers.append(ask(worker, {"op": "prepare"}, 10))
     for found in answers:

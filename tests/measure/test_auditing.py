@@ -27,14 +27,11 @@ class World:
         monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic_ns=lambda: self.now))
         monkeypatch.setattr(audit.os, "sched_getaffinity", lambda pid: set(range(cores)))
         self.audit = Audit(clock, PLAN)
-        self.cpu = {}
-        self.entrants = [self._enter(name, role) for name, role in (("tried", "entrant"), ("a", "entrant"), ("r", "roof"))]
+        self.cpu = {"tried": 0, "a": 0, "r": 0}
+        self.entrants = [self._enter(name, "roof" if name == "r" else "entrant") for name in self.cpu]
 
     def _enter(self, name, role):
-        entrant = Entrant(variant(name), role)
-        self.cpu[name] = 0
-        entrant.worker = SimpleNamespace(cpu_ns=lambda: self.cpu[name] // (10 * MS) * 10 * MS)
-        return entrant
+        return Entrant(variant(name), role, worker=SimpleNamespace(cpu_ns=lambda: self.cpu[name] // (10 * MS) * 10 * MS))
 
     def placement(self, outside=0.0, cores=1.0, said=1.0, rest=150_000):
         """Nine rounds of about a millisecond a turn; the tried one uses `outside` cores while others have theirs."""

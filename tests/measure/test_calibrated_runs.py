@@ -25,6 +25,8 @@ from softbench.render.report.trust import checks
 from softbench.session import session
 from softbench.session.selection import Selection
 
+CASE = make.softmax_case(32768, 1024)
+
 
 def measured(monkeypatch, *calibrations):
     world = World(monkeypatch)
@@ -103,11 +105,7 @@ def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
 
 @over("clocks, due", [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
 def test_a_refused_ranking_clock_is_measured_again(clocks, due):
-    records = [make.timed(CASE, "a", 5e4, calibrations=clocks), make.timed(CASE, "b", 6e4)]
-    assert retries.is_due(records, "graph") == due
-
-
-CASE = make.softmax_case(32768, 1024)
+    assert retries.is_due(run_with(*clocks).records, "graph") == due
 
 
 def run_with(*calibrations):
@@ -131,11 +129,9 @@ def test_the_page_says_how_the_clocks_stand():
 
 def test_the_terminal_warns_once_of_each_clock(monkeypatch):
     lines = []
-    reporter = SimpleNamespace(write_line=lines.append, flush=lambda: None)
-    plugins = {"terminalreporter": reporter}
+    plugins = {"terminalreporter": SimpleNamespace(write_line=lines.append, flush=lambda: None)}
     config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get, get_plugins=tuple))
-    settings = SimpleNamespace(budget_s=1.0, is_again=False)
-    shown = session.BenchSession(config, settings, Selection())
+    shown = session.BenchSession(config, SimpleNamespace(budget_s=1.0, is_again=False), Selection())
     monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))
     for _ in range(2):
         shown._case_board(CASE)

@@ -30,8 +30,7 @@ FOUND = HandOver(BASES[0], (), (Function(Stretch(0, 0), 0, (), ()),), ((),), ((A
 
 class Fake:
     def __init__(self, monkeypatch):
-        self.base, self.places, self.shown, self.ran = BASES[0], {}, 0, []
-        self.freed = []
+        self.base, self.places, self.shown, self.ran, self.freed = BASES[0], {}, 0, [], []
         for module in (unit, memory):
             monkeypatch.setattr(module, "tensor_at", self.tensor_at)
         monkeypatch.setattr(unit, "driver", SimpleNamespace(fill=lambda *_: None, driver=lambda: self))
@@ -139,7 +138,7 @@ def test_other_launches_than_were_asked_for_are_refused(fake):
     "units, why",
     [
         ((ONE, ONE, TIMED), "one static buffer: two launches returned the same memory"),
-        ((ONE, OTHER, replace(TIMED, outputs=(OUTPUTS[0], OUTPUTS[1], OUTPUTS[0]))), "it names buffers that overlap"),
+        ((ONE, OTHER, replace(TIMED, outputs=(*OUTPUTS[:2], OUTPUTS[0]))), "it names buffers that overlap"),
     ],
 )
 def test_launches_that_return_the_same_memory_are_refused(fake, units, why):

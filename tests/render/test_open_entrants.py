@@ -29,12 +29,11 @@ WHY = "it copies to the host"
 
 
 def records(hidden=OPEN, others=SEALED):
-    found = []
+    found, why = [], WHY if hidden == OPEN else ""
     for case in CASES:
         moved = 4 * case.elements
         found += [make.timed(case, name, moved / rate, tier=others, spread=0) for name, rate in (("mine", 4000), ("yours", 3000))]
-        found += [make.timed(case, "hidden", moved / 8000, tier=hidden, spread=0)]
-        found[-1] = replace(found[-1], open_because=WHY if hidden == OPEN else "")
+        found += [make.timed(case, "hidden", moved / 8000, tier=hidden, spread=0, open_because=why)]
         found += [make.roof_of(case, moved / 4400, tier=others, spread=0)]
     return found
 
@@ -75,8 +74,8 @@ def test_markdown_and_the_summary_of_a_step():
 
 
 def test_datasets():
-    found = list(csv.DictReader(io.StringIO(export.csv(BOARD))))
-    ranks = {row["implementation"]: (row["rank"], row["tier"], row["open_because"]) for row in found[:3]}
+    found = [*csv.DictReader(io.StringIO(export.csv(BOARD)))][:3]
+    ranks = {row["implementation"]: (row["rank"], row["tier"], row["open_because"]) for row in found}
     assert ranks == {"mine": ("1", SEALED, ""), "yours": ("2", SEALED, ""), "hidden": ("", OPEN, WHY)}
     own = json.loads(export.json_text("table", leaderboard.datasets.machine_datasets(ONE)))["tables"]["standings"]
     ranks = {row["implementation"]: (row["rank"], len(row["open_cases"])) for row in own}
@@ -152,9 +151,8 @@ def test_figures_name_it_open_and_measure_nobody_by_it():
 
 
 def test_the_tint_of_arithmetic_is_relative_to_what_counts():
-    flops = {"ideal_flops": 10**10}
     times = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
-    found = [make.timed(CASES[0], name, ns, tier=tier, spread=0, **flops) for name, ns, tier in times]
+    found = [make.timed(CASES[0], name, ns, tier=tier, spread=0, ideal_flops=10**10) for name, ns, tier in times]
     views = heatmap.grid(make.board(found)).views
     (block,) = next(view.blocks for view in views if view.label.startswith("TFLOP/s"))
     assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]
