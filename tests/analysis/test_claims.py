@@ -95,8 +95,8 @@ def test_overhead(multi_pass, expected):
 
 
 def test_the_overhead_of_the_publication_holds():
-    pairs = (("cuda_naive", 10_000), ("cuda_multi_pass", 17_500))
-    records = [timed(row(n), name, ns) for n in SIZES[:5] for name, ns in pairs]
+    times = (("cuda_naive", 10_000), ("cuda_multi_pass", 17_500))
+    records = [timed(row(n), *own) for n in SIZES[:5] for own in times]
     assert list(verdicts(records, "overhead").values()) == [HOLDS, HOLDS]
     shown = "| softmax-float32-1x1000 | 0.035 ms | 0.060 ms | 0.0175 ms | 0.0100 ms |"
     assert shown in markdown([run(records)])
@@ -181,12 +181,11 @@ claims:
 
 @pytest.fixture
 def held(tmp_path):
-    def held(text, records):
-        path = tmp_path / "x.yaml"
-        path.write_text(text)
-        return markdown([run(records)], read(path))
+    def page(text, records):
+        (tmp_path / "x.yaml").write_text(text)
+        return markdown([run(records)], read(tmp_path / "x.yaml"))
 
-    return held
+    return page
 
 
 @over(
@@ -216,7 +215,8 @@ def test_one_case_refutes_a_claim_and_all_make_it_hold(held, ns, words):
     assert words in held(text, records)
     with pytest.raises(InputError, match="no case and"):
         held(text.replace("least: 2", "least: 2\n    over: mean"), records)
-    assert "**Holds**: 2.25x" in held(text, [timed(c, n, ns) for c in (first, second) for n, ns in (("a", 4_000), ("b", 9_000))])
+    both = [timed(case, *own) for case in (first, second) for own in (("a", 4_000), ("b", 9_000))]
+    assert "**Holds**: 2.25x" in held(text, both)
 
 
 def test_one_placement_decides_nothing(held):

@@ -71,8 +71,7 @@ def test_cells_without_a_time_say_why():
     grid = tinted.grid(board)
     assert len(grid.views) > 1
     assert all(any("unsupported" in text for text in texts(drawn(grid, at, board))) for at in range(len(grid.views)))
-    records = [make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)]
-    board = make.board(records)
+    board = make.board([make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)])
     assert texts(drawn(tinted.grid(board), 0, board)).count("not run") == 1
 
 
@@ -96,9 +95,8 @@ def test_tints_are_those_of_the_page():
     tones = {word: tiles.TONES[tone] for tone, word in (("right", "good"), ("failed", "bad"), ("declared", "doubt"))}
     for word, light in (tones | LIGHT).items():
         assert f"--{word}: light-dark({light}" in style
-    assert tiles.tinted(0, False) == "#ffffff"
-    assert tiles.tinted(1, False) == "#94c4df"
-    assert tiles.tinted(0.5, True) == "#f6ddc9"
+    tinted_so = [tiles.tinted(*how) for how in ((0, False), (1, False), (0.5, True))]
+    assert tinted_so == ["#ffffff", "#94c4df", "#f6ddc9"]
 
 
 def test_a_heat_map_has_what_the_page_has():
@@ -107,8 +105,7 @@ def test_a_heat_map_has_what_the_page_has():
     labels = [measure.label for measure in tinted.measures(board).values() if measure.label != "TFLOP/s"]
     assert list(dict.fromkeys(view.label.split(":")[0] for view in grid.views)) == labels
     first = grid.views[0].blocks[0]
-    assert [column.title for column in first.columns][-2:] == ["torch_eager", "roof"]
-    assert [column.note for column in first.columns][-2:] == ["reference", "a copy"]
+    assert [(column.title, column.note) for column in first.columns[-2:]] == [("torch_eager", "reference"), ("roof", "a copy")]
     by_shape = {row.title: dict(zip([c.title for c in first.columns], row.tiles, strict=True)) for row in first.rows}
     best = board.find("softmax-float16-32768x1024").cells["third"]
     tile = by_shape["[32768, 1024]"]["third"]
