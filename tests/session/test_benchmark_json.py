@@ -72,27 +72,29 @@ def test_extra_info_carries_the_figures(saved):
         assert 0 <= low <= 16 * 256 * 8 / extra["bandwidth_gb_s"] <= (high or 1e12)
 
 
-def test_the_json_has_the_form_of_pytest_benchmarks_own(saved, monkeypatch):
+def test_the_json_has_the_form_of_pytest_benchmarks_own(alone, spread, monkeypatch):
     """Down to each key of a benchmark that pytest-benchmark has run itself."""
-    folder, data = saved
+    folder, _ = alone
     (folder / "test_own.py").write_text("def test_own(benchmark): benchmark(int)")
     command = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "test_own.py"]
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     assert python(*command, "--benchmark-json=own.json", "--benchmark-max-time=0.001", cwd=folder).returncode == 0
     own = json.loads((folder / "own.json").read_text())
-    assert set(data) == set(own)
-    for entry in data["benchmarks"]:
-        (theirs,) = own["benchmarks"]
-        assert [set(entry[key]) for key in ("stats", "options")] == [set(theirs[key]) for key in ("stats", "options")]
-        assert set(entry) == set(theirs)
+    (theirs,) = own["benchmarks"]
+    for _, data in (alone, spread):
+        assert set(data) == set(own)
+        for entry in data["benchmarks"]:
+            assert [set(entry[key]) for key in ("stats", "options")] == [set(theirs[key]) for key in ("stats", "options")]
+            assert set(entry) == set(theirs)
 
 
-def test_the_saved_run_can_be_compared_later(saved):
-    folder, _ = saved
-    done = python("-m", "pytest_benchmark", "compare", "0001", "--columns=median,rounds", cwd=folder)
+def test_saved_runs_can_be_compared_later(alone, spread):
+    above = alone[0].parent
+    files = [str(path.relative_to(above)) for folder, _ in (alone, spread) for path in folder.glob(".benchmarks/*/0001_*.json")]
+    done = python("-m", "pytest_benchmark", "compare", *files, "--columns=median,rounds", cwd=above)
     assert done.returncode == 0, done.stderr
-    assert "own_right" in done.stdout
-    assert "own_mended" in done.stdout
+    for name in ("own_right", "own_mended"):
+        assert len(re.findall(rf"{name} \(", done.stdout)) == 2, done.stdout
 
 
 @pytest.mark.parametrize(
