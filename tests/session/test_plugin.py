@@ -101,10 +101,12 @@ def test_a_mistake_in_a_kernel_file_names_it(refusal, pytester):
     assert re.match(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", refusal("--collect-only"))
 
 
-def test_a_file_that_is_not_python_is_named_before_anything_runs(here, pytester):
+def test_a_file_that_is_not_python_is_named_before_anything_runs(here, collected, pytester):
+    """Whoever asks for others is not told of it."""
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
     result = here("--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
+    assert collected("-k", "torch_eager") == ["shapes.yaml::softmax-float32-16x256::torch_eager"]
 
 
 def test_a_whole_run_says_how_each_cell_ended(whole_run):
