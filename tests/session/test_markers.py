@@ -137,10 +137,9 @@ def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_pat
     assert "stages=3" not in done.stdout
 
 
-def test_what_cannot_be_debugged_is_refused(tmp_path):
-    project(tmp_path)
+def test_what_cannot_be_debugged_is_refused(refusal):
     for arguments, words in (
         (("own_right or own_zeros",), "2 are selected; name one by -k or an id, such as shapes.yaml::softmax-float32-16x256::own_"),
         (("own_right", "-n", "2"), "runs a cell in this process, and -n in others"),
     ):
-        assert words in bench(tmp_path, "--softbench-debug", "-k", *arguments, code=4).stderr
+        assert words in refusal("--softbench-debug", "-k", *arguments)
