@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from support import disks
@@ -13,6 +15,7 @@ from support.projects import bench, project
 from softbench import cli
 from softbench.records import store
 
+pytest_plugins = ["pytester"]
 RUN = ("--softbench-profile=both", "-k", "own_")
 RESUME = (*RUN, "--softbench-resume=latest")
 DEED = """
@@ -130,14 +133,20 @@ def test_a_folder_removed_and_a_file_written_to_during_the_run(whole, tmp_path):
     assert cells(folder / "reports") == expected(whole)
 
 
-def test_a_run_that_another_command_adds_to_is_not_resumed(copied):
-    folder, path = copied
-    other = store.Writer(path)
+@pytest.fixture
+def copied_here(whole, pytester):
+    """The file of that run in the folder of `refusal`."""
+    path = the_run(whole)
+    pytester.mkdir("reports")
+    return Path(shutil.copy(path, pytester.path / "reports"))
+
+
+def test_a_run_that_another_command_adds_to_is_not_resumed(copied_here, refusal):
+    other = store.Writer(copied_here)
     other.lock()
-    done = bench(folder, *RESUME)
+    found = refusal(*RESUME, "--softbench-budget=0.2")
     other.unlock()
-    assert done.returncode == 4, done.stdout
-    said(done, r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends")
+    assert re.match(r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends", found)
 
 
 def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
@@ -171,13 +180,11 @@ def test_a_damaged_file_is_completed(whole, copied):
     assert path.read_bytes().count(b"\n") >= len(rows)
 
 
-@over("content", [b"", b"\n\n", b'{"kind":"passp', b"\x00" * 4096, b'{"kind":"cell","schema":1}\n'])
-def test_without_a_header_there_is_nothing_to_go_on_with(copied, content):
-    folder, path = copied
-    path.write_bytes(content)
-    done = bench(folder, *RESUME, code=4)
-    said(done, rf"ERROR: softbench: .*{path.name}:?1?: .*")
-    assert path.read_bytes() == content
+@over("content", [b"", b'{"kind":"cell","schema":1}\n'])
+def test_without_a_header_there_is_nothing_to_go_on_with(copied_here, refusal, content):
+    copied_here.write_bytes(content)
+    assert re.match(rf"ERROR: softbench: .*{copied_here.name}:?1?: .*", refusal(*RESUME))
+    assert copied_here.read_bytes() == content
 
 
 @over("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
