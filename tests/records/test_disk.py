@@ -72,14 +72,13 @@ def said(done, words):
     assert len(re.findall(words, text)) == 1, text
 
 
-@pytest.mark.parametrize("kind", disks.kinds())
-def test_a_full_disk(whole, tmp_path, kind):
+def test_a_full_disk(whole, tmp_path):
     rows = the_run(whole).read_bytes().splitlines(keepends=True)
     header, sizes = len(rows[0]), by_case(whole)
     each = max(sizes.values())
     starts = [header + sum(map(len, rows[1 : 1 + number * each])) for number in range(5)]
     folder = project(tmp_path)
-    with disks.small(folder / "reports", kind) as disk:
+    with disks.small(folder / "reports") as disk:
         disk.fill((starts[2] + starts[4]) // 2)
         done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix, code=2)
         said(done, r"softbench: .*\.jsonl: cannot be written \((File too large|No space left on device)\); records")
@@ -95,11 +94,10 @@ def test_a_full_disk(whole, tmp_path, kind):
         assert cells(disk.folder) == cells(whole)
 
 
-@pytest.mark.parametrize("kind", disks.kinds())
-def test_a_disk_without_room_for_a_header(tmp_path, kind):
+def test_a_disk_without_room_for_a_header(tmp_path):
     folder = project(tmp_path)
-    with disks.small(folder / "reports", kind) as disk:
-        disk.fill(500 if kind == "limit" else 0)
+    with disks.small(folder / "reports") as disk:
+        disk.fill(0)
         done = bench(folder, *RUN, *reports(disk), prefix=disk.prefix, code=4)
         said(done, r"ERROR: softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
         assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
@@ -197,13 +195,6 @@ def test_a_run_cannot_name_a_place_outside(copied, tmp_path, run_id):
     with pytest.raises(store.StoreError, match="is no id of a run"):
         store.read(path)
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
-
-
-def test_a_page_goes_beside_the_records_whatever_they_say(copied):
-    folder, path = copied
-    path = path.rename(path.with_name("renamed.jsonl"))
-    bench(folder, *RUN, "--softbench-resume=renamed", code=1)
-    assert {p.name for p in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 
 @over("options", [(), ("--format", "csv")])

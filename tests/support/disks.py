@@ -1,4 +1,4 @@
-"""Commands on a disk that is too small: a real filesystem where the kernel lets users mount one, and a limit everywhere."""
+"""Commands on a disk that is too small: a real filesystem where the kernel lets users mount one, a limit elsewhere."""
 
 import contextlib
 import os
@@ -43,8 +43,9 @@ class Disk:
 
 
 @contextlib.contextmanager
-def small(folder, kind):
-    """A disk in the place of a folder: "tmpfs", or "limit", where no file may grow beyond the room that is left."""
+def small(folder, kind=None):
+    """A disk in the place of a folder: "tmpfs" where it can be, or "limit": no file may grow beyond the room that is left."""
+    kind = kind or best()
     folder.mkdir()
     if kind == "limit":
         yield Disk(folder)
@@ -59,10 +60,10 @@ def small(folder, kind):
 
 
 @lru_cache(maxsize=1)
-def kinds():
+def best():
     command = [*_UNSHARE, _MOUNT.format(folder="/mnt")]
     try:
         can_mount = subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         can_mount = False
-    return ["limit", "tmpfs"] if can_mount else ["limit"]
+    return "tmpfs" if can_mount else "limit"
