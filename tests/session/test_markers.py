@@ -84,8 +84,8 @@ RAISES = """
 import os
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
-def own_raising(case):
+@implementation(operator="softmax", requires=["torch"], params={"stages": [2, 3]})
+def own_raising(case, stages):
     def launch(x):
         print("launched in", os.getpid())
         raise ValueError("no such tile")
@@ -106,7 +106,6 @@ class Looking:
 def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path):
     project(tmp_path)
     for name, code, words in (
-        ("own_right", 0, "1 passed"),
         ("own_zeros", 1, "INCORRECT: every element is 0"),
         ("own_refusing", 0, "UNSUPPORTED: only on Sundays"),
         ("own_lacking", 0, "UNAVAILABLE: distribution-that-nobody-has"),
@@ -117,7 +116,7 @@ def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path):
     assert not (tmp_path / "reports").exists()
 
 
-def test_a_debugger_stands_where_the_kernel_raised(tmp_path):
+def test_a_debugger_stands_where_the_first_combination_raised(tmp_path):
     folder = project(tmp_path, raising=RAISES)
     (folder / "conftest.py").write_text("import os\nprint('pytest is', os.getpid())\n")
     (folder / "looking.py").write_text(LOOKING)
@@ -127,11 +126,6 @@ def test_a_debugger_stands_where_the_kernel_raised(tmp_path):
     assert f"launched in {here}" in done.stdout
     assert "raising.py:9: ValueError" in done.stdout
     assert "handler.py" not in done.stdout
-
-
-def test_of_an_implementation_with_parameters_the_first_combination_runs(tmp_path):
-    text = RAISES.replace("])", '], params={"stages": [2, 3]})').replace("(case)", "(case, stages)")
-    done = bench(project(tmp_path, raising=text), "--softbench-debug", "-k", "own_raising")
     assert "FAILED shapes.yaml::softmax-float32-16x256::own_raising[stages=2]" in done.stdout
     assert "1 failed" in done.stdout
     assert "stages=3" not in done.stdout
