@@ -118,8 +118,15 @@ def screen(tmp_path):
         yield shown
 
 
-def test_three_saves(screen):
+def children(process):
+    command = ["ps", "--ppid", str(process.pid), "-o", "pid="]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_saves_and_that_workers_stay_between_them(screen):
     first = screen.run()
+    before = children(screen.process)
+    assert before  # the forkserver, which keeps torch in memory
     assert "quick: 0.2 s per case" in first  # the budget was given
     assert "1 implementation: 1 cell" in first
     assert "rank  implementation" in first
@@ -138,23 +145,13 @@ def test_three_saves(screen):
     assert re.search(" edited +(slower|cannot tell)", slower), slower  # than the first: the runs between had no time
     assert "1 passed" in slower
 
+    screen.save(KERNEL.replace("(-1)", "(dim=-1)"))
+    assert re.search(" edited +(faster|same|cannot tell)", same := screen.run()), same
+    assert children(screen.process) == before
+
     screen.process.send_signal(signal.SIGINT)
     assert screen.process.wait(20) == 0
     assert screen.process.stderr.read() == ""
-
-
-def test_workers_stay_and_end_with_the_command(screen):
-    def children():
-        command = ["ps", "--ppid", str(screen.process.pid), "-o", "pid="]
-        found = subprocess.run(command, check=True, capture_output=True, text=True)
-        return set(found.stdout.split())
-
-    screen.run()
-    before = children()
-    screen.save(KERNEL.replace("(-1)", "(dim=-1)"))
-    assert "same" in (shown := screen.run()) or "cannot tell" in shown
-    assert children() == before  # the forkserver, which keeps torch in memory
-    assert before
 
 
 @over("option", ["--softbench-debug", "-n2"])
