@@ -2,16 +2,13 @@
 
 import os
 import re
-import shlex
 import subprocess
 
 import pytest
 import yaml
 from support.projects import PYTHONPATH, SHAPES
 from support.readers import HOW_TO
-from support.recipes import Reader, unknown
-
-from softbench.cli.parser import parser
+from support.recipes import Reader
 
 (TEXT,) = (block.text for block in HOW_TO if block.value == ".github/workflows/softbench.yml")
 WORKFLOW = yaml.safe_load(TEXT)
@@ -53,15 +50,6 @@ def test_no_text_of_a_pull_request_is_in_a_script():
     assert not [line for line in LINES if "${{" in line]
 
 
-def test_every_command_and_option_exists():
-    ours = [line for line in LINES if line.split()[0] in ("pytest", "softbench")]
-    assert [line.split()[0] for line in ours] == ["pytest", "softbench", "pytest", "softbench"]
-    for line in ours:
-        words = shlex.split(re.split(r" > | \|\| ", line)[0])
-        assert unknown(words) == []
-        assert words[0] == "pytest" or parser().parse_args(words[1:])
-
-
 def test_what_one_job_keeps_the_other_finds():
     uses = {step["uses"].partition("@")[0]: step["with"] for step in STEPS if "with" in step}
     save, restore = uses["actions/cache/save"], uses["actions/cache/restore"]
@@ -70,8 +58,9 @@ def test_what_one_job_keeps_the_other_finds():
     assert uses["benchmark-action/github-action-benchmark"]["output-file-path"] in "\n".join(LINES)
 
 
-def scripts(job, folder, environment):
-    """The steps that a job runs, but for the installation, as GitHub's runner starts them."""
+def scripts(job, folder, environment, first=0):
+    """The steps that a job runs from one on, but for the installation, as GitHub's runner starts them."""
+    steps = [step for step in JOBS[job]["steps"] if "run" in step and not step["run"].startswith("pip ")]
     return [
         subprocess.run(
             ["bash", "-e", "-c", step["run"]],
@@ -82,8 +71,7 @@ def scripts(job, folder, environment):
             timeout=300,
             check=False,
         )
-        for step in JOBS[job]["steps"]
-        if "run" in step and not step["run"].startswith("pip ")
+        for step in steps[first:]
     ]
 
 
@@ -111,5 +99,5 @@ def test_its_scripts_run_and_write_one_comment(tmp_path):
     assert " against " in (tmp_path / "summary.md").read_text()
     assert "api --method POST repos/me/it/issues/7/comments --field body=@comment.md" in (folder / "gh.log").read_text()
     (folder / "known").write_text("12\n34\n")
-    scripts("pull-request", folder, environment)
+    scripts("pull-request", folder, environment, first=1)  # what was measured is still there
     assert "api --method PATCH repos/me/it/issues/comments/12 --field" in (folder / "gh.log").read_text()
