@@ -60,8 +60,6 @@ def table(says, *arguments):
 
 UNUSABLE = [
     (["report", "nope"], "no run 'nope' in reports; the newest there: run-1"),
-    (["table", "nope", "--format", "json"], "no run 'nope' in reports"),
-    (["table", "x" * 5000], "no run 'xxx"),
     (["table", "latest", "--reports", "empty"], "empty: holds no run yet"),
     (["report", "run-1", "--output", "no/such/page.html"], "no/such/page.html: cannot be written (No such file"),
     (["report", "run-1", "--output", "reports"], "reports: cannot be written (Is a directory"),
@@ -106,18 +104,16 @@ assert not found, found
     assert CASE.id in (folder / "page.html").read_text()
 
 
-def test_a_reader_that_leaves_is_no_error(folder):
-    """Standard output is a pipe whose other end is closed already."""
-    code = """
-import os, sys
-reader, writer = os.pipe()
-os.close(reader)
-os.dup2(writer, 1)
-from softbench import cli
-sys.exit(cli.main(["table", "latest", "--format", "csv"]))
-"""
-    done = python("-c", code, cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+CLOSED = "reader, full = os.pipe(); os.close(reader)"
+FULL = "full = os.open('/dev/full', os.O_WRONLY)"
+NO_SPACE = "softbench: the output cannot be written (No space left on device)\n"
+
+
+@over("opened, form, code, said", [(CLOSED, "csv", 0, ""), (FULL, "csv", 2, NO_SPACE), (FULL, "text", 2, NO_SPACE)])
+def test_a_reader_that_leaves_is_no_error_and_a_full_disk_is_one_line(folder, opened, form, code, said):
+    script = f"import os, sys; {opened}; os.dup2(full, 1); from softbench import cli; sys.exit(cli.main())"
+    done = python("-c", script, "table", "latest", "--format", form, cwd=folder)
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 def test_some_cases_are_ranked_among_themselves(folder, says):
