@@ -2,12 +2,20 @@
 
 import json
 import re
+import shutil
 
 import pytest
-from support.projects import OWN, bench, project
+from support.grids import over
+from support.options import read
+from support.projects import KERNELS, OWN, bench, project
 
+from softbench.measure import device
 from softbench.records import store
-from softbench.session.settings import CPU_BUDGET_S
+from softbench.records.store import lines
+from softbench.session import passport
+from softbench.session.resuming import reopen
+from softbench.session.selection import Selection
+from softbench.session.settings import CPU_BUDGET_S, SettingsError
 
 pytest_plugins = ["pytester"]
 RUN = ("--softbench-profile=both", "-k", "own_")
@@ -15,13 +23,15 @@ AS_A_WHOLE = r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed"
 
 
 def test_resuming_a_finished_run_measures_nothing(copied):
+    """And its page goes beside the records, whatever they say."""
     folder, path = copied
+    path = path.rename(path.with_name("renamed.jsonl"))
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["cases"] == 4
-    done = bench(folder, *RUN, "--softbench-resume=latest", code=1)
+    done = bench(folder, *RUN, "--softbench-resume=renamed", code=1)
     assert re.search(AS_A_WHOLE, done.stdout)
     assert path.read_bytes() == before
-    assert path.with_suffix(".html").exists()
+    assert {page.name for page in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 
 def test_resuming_runs_the_missing_case_only(copied):
@@ -39,16 +49,12 @@ def test_resuming_runs_the_missing_case_only(copied):
     assert len(store.read(path).records) == 4 * (len(OWN) + 2)
 
 
-def test_a_run_has_one_version_of_a_kernel(copied):
+def test_a_run_has_one_version_of_a_kernel(whole_run, pytester, refusal):
     """Nothing is measured where one that has records was edited since, whichever are selected."""
-    folder, path = copied
-    source = folder / "kernels" / "mine" / "own.py"
-    source.write_text(source.read_text().replace("x * 0", "x * 0 + 1"))
-    before = path.read_bytes()
-    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", f"--softbench-resume={path}", code=4)
-    said = f"{path.name} cannot be resumed: own_right has changed since; start a new run"
-    assert f"ERROR: softbench: --softbench-resume: {said}" in done.stderr
-    assert path.read_bytes() == before
+    shutil.copytree(whole_run[0] / "reports", pytester.path / "reports")
+    (pytester.path / "kernels" / "mine" / "own.py").write_text(KERNELS.replace("x * 0", "x * 0 + 1"))
+    said = refusal("--softbench-profile=both", "-k", "own_zeros", "--softbench-resume=latest", "--softbench-budget=0.2")
+    assert said.endswith(" cannot be resumed: own_right has changed since; start a new run")
 
 
 def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied):
@@ -93,8 +99,8 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
     assert first in path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("part", "key", "value", "words"),
+@over(
+    "part, key, value, words",
     [
         ("device", "name", "Another CPU", "it was made with name 'Another CPU', and here it is"),
         ("device", "kind", "cuda", "it was made with kind 'cuda', and here it is 'cpu'"),
@@ -104,28 +110,21 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
         ("", "commit", "0123abc", "it was made by softbench of commit 0123abc, and here it is "),
         ("confined", "writes", "no: why", "it was made with writes confined: no: why, and here: "),
         ("packages", "torch", "1.0", "it was made with torch 1.0, and here it is"),
-        ("packages", "triton", None, "it was made with triton None, and here it is"),
+        ("packages", "torch", None, "it was made with torch None, and here it is"),
     ],
 )
-def test_resuming_on_another_machine_or_with_other_settings_is_refused(whole_run, refusal, pytester, part, key, value, words):
-    (origin,) = (whole_run[0] / "reports").glob("*.jsonl")
-    header, *cells = origin.read_text().splitlines(keepends=True)
-    data = json.loads(header)
-    data["settings"]["budget_s"] = CPU_BUDGET_S
-    changed = data[part] if part else data
-    if value is None:
-        if key not in changed:
-            pytest.skip(f"{key} is not installed")
-        del changed[key]
-    else:
-        changed[key] = value
-    (pytester.path / "reports").mkdir()
-    path = pytester.path / "reports" / "old.jsonl"
-    path.write_text(json.dumps(data) + "\n" + "".join(cells))
+def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path, monkeypatch, part, key, value, words):
+    monkeypatch.setattr(device, "gpus", lambda: ())
+    chosen = read(tmp_path, resume="old", seed="4")
+    data = json.loads(lines.passport_line(passport.issue(chosen, [], 4, {"hosts": {"a": []}})))
+    (data[part] if part else data)[key] = value
+    data["packages"] = {name: version for name, version in data["packages"].items() if version}
+    path = tmp_path / "reports" / "old.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"{json.dumps(data)}\n")
     before = path.read_bytes()
-    seed = ["--softbench-seed=4"] if key == "seed" else []
-    said = refusal("--softbench-profile=both", "-k", "own_right", "--softbench-resume=old", *seed)
-    assert said.startswith(f"ERROR: softbench: --softbench-resume: old.jsonl cannot be resumed: {words}")
+    with pytest.raises(SettingsError, match=re.escape(f"--softbench-resume: old.jsonl cannot be resumed: {words}")):
+        reopen(chosen, Selection((), ()), pytest.fail)
     assert path.read_bytes() == before
 
 
@@ -133,25 +132,20 @@ GROUP = "{operator: softmax, dtype: [float32, float16], random: 2, columns: [8, 
 RESUME, OTHER = "--softbench-resume=latest", "--softbench-seed=-1"
 
 
-def test_a_seed_that_draws_cases_is_shown_recorded_and_kept(tmp_path):
-    project(tmp_path)
-    (tmp_path / "shapes.yaml").write_text(f"profiles: {{cpu: {{description: d, groups: [{GROUP}]}}}}")
-
-    def run(*options):
-        done = bench(tmp_path, "-k", "own_zeros", *options)
-        return done.stdout + done.stderr
-
-    shown = run("-n2")
-    (path,) = tmp_path.glob("reports/*.jsonl")
+def test_a_seed_that_draws_cases_is_shown_recorded_and_kept(pytester, collected, refusal):
+    (pytester.path / "shapes.yaml").write_text(f"profiles: {{cpu: {{description: d, groups: [{GROUP}]}}}}")
+    select = ("-k", "own_zeros", "--softbench-budget=0.2")
+    shown = bench(pytester.path, *select, "-n2").stdout
+    (path,) = pytester.path.glob("reports/*.jsonl")
     found, before = store.read(path), path.read_bytes()
     seed = f"--softbench-seed={found.passport.seed}"
     assert f"; drawn by {seed};" in shown
     cases = [*dict.fromkeys(record.case.id for record in found.records)]
     for option in (seed, RESUME, "--softbench-baseline=latest", OTHER):
-        ids = re.findall(r"::(softmax\S+)::", run("--collect-only", "-q", option))
+        ids = [line.split("::")[1] for line in collected(*select, option)]
         assert (ids == cases) == (option != OTHER)
     assert all(f"{seed} -k '{case} and own_zeros'" in before.decode() for case in cases)
 
-    assert "2 failed" in run(RESUME)
-    assert f"made with {seed}, and here with {OTHER};" in run(RESUME, OTHER)
+    assert "2 failed" in bench(pytester.path, *select, RESUME).stdout
+    assert f"made with {seed}, and here with {OTHER};" in refusal(*select, RESUME, OTHER)
     assert path.read_bytes() == before
