@@ -79,8 +79,7 @@ def test_tables_fit_80_columns(shown):
     assert odd == []
 
 
-@pytest.mark.parametrize(("options", "environment"), [((), {"NO_COLOR": "1"}), (["--color=no"], {})])
-def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, options, environment):
+def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder):
     typed = []
 
     def keys(screen):
@@ -89,7 +88,7 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, options, environ
         typed.append("^C")
         return b"\x03"
 
-    shown = on_terminal(folder, "-k", "own_right", "--softbench-budget=60", *options, keys=keys, **environment)
+    shown = on_terminal(folder, "-k", "own_right", "--softbench-budget=60", keys=keys, NO_COLOR="1")
     assert typed
     assert shown.returncode == pytest.ExitCode.INTERRUPTED
     text = "\n".join(shown.left)
@@ -101,8 +100,9 @@ def test_ctrl_c_leaves_no_board_and_no_color_means_none(folder, options, environ
 
 
 def test_with_v_every_cell_has_its_line(folder):
-    shown = on_terminal(folder, "-v", "-k", "own_right or own_with", size=(60, 24))
+    shown = on_terminal(folder, "-v", "-k", "own_right or own_with", "--color=no", size=(60, 24))
     assert shown.saw(" elapsed")
+    assert not re.search(SGR, shown.raw)
     text = "".join(line.ljust(60) for line in shown.left)
     assert " elapsed" not in text
     for name in ("own_right", LONG):
