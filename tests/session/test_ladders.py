@@ -111,10 +111,8 @@ def test_ladder_is_true_or_false(tmp_path):
         ((), ["own_best"]),
         (("--softbench-ladders",), ALL),
         (("-k", "own_first"), ["own_first"]),
-        (("-k", "not torch"), ["own_best"]),
         (("shapes.yaml::softmax-float32-16x256::own_second[w=2]",), ["own_second[w=2]"]),
         (("--softbench-profile=cpu,steps", "-k", "4x256 and own"), ALL),
-        (("--softbench-profile=steps", "-k", "softmax-float32-4x256"), ALL),
     ],
 )
 def test_what_takes_no_part_is_not_collected(collected, pytester, arguments, own):
