@@ -13,7 +13,6 @@ from support.offenders import passed, processes, seconds_until, until, write
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.formatting import unfinished
-from softbench.records import store
 
 MOMENTS = int(os.environ.get("SOFTBENCH_KILL_MOMENTS", "3"))
 """How many moments a test tries, one after the other; more by hand."""
@@ -37,7 +36,7 @@ class Sleepy(Command):
 
     def start_until_asleep(self):
         (self.folder / "mine" / "sleep").touch()
-        process = self.start(is_warm=False)
+        process = self.start()
         asleep = self.folder / "mine" / "asleep"
         until(lambda: asleep.exists() or process.poll() is not None, 60)
         assert process.poll() is None, process.communicate()[0]
@@ -52,50 +51,27 @@ def command(tmp_path):
     made.close()
 
 
-def _first_case_is_kept(run):
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=lambda sign: sign.name)
+def test_an_end_during_a_case_leaves_no_process_and_keeps_finished_cases(command, sign):
+    process = command.start_until_asleep()
+    assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
+    process.send_signal(sign)
+    assert seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5) < command.gone_s
+    text, _ = process.communicate(timeout=30)
+    assert command.left() == ""
+    run = command.records()
     assert {r.case.shape for r in run.records} == {(8, 32)}
     mine = {r.variant.id: r for r in run.records if r.role == "entrant"}
     assert mine.keys() == {"honest", "sleeper"}
     assert passed(mine, mine)
-
-
-def said_of(command):
-    return unfinished(leaderboard.build(command.records()))
-
-
-def test_kill_leaves_no_process_and_resume_completes_the_run(command):
-    process = command.start_until_asleep()
-    assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
-    process.kill()
-    until(lambda: processes(command.mark) == [])
-    process.communicate()
-    assert command.left() == ""
-    _first_case_is_kept(command.records())
-    assert said_of(command) == "1 of 3 cases: the run was ended early; --softbench-resume runs the others."
-    file = store.find(command.folder / "reports", "latest")
-    before = file.read_bytes()
-
-    run = command.finish(0)
-    assert len(command.files()) == 1
-    assert file.read_bytes().startswith(before)
-    assert {r.case.shape for r in run.records} == {(8, 32), (8, 64), (8, 96)}
-    assert {r.status.value for r in run.records} == {"PASSED"}
-    assert said_of(command) == ""
-    assert file.read_text().count('"shape":[8,32]') == before.decode().count('"shape":[8,32]')  # not run again
-
-
-def test_interrupt_ends_workers_and_keeps_finished_cases(command):
-    process = command.start_until_asleep()
-    process.send_signal(signal.SIGINT)
-    assert seconds_until(lambda: set(processes(command.mark)) <= {process.pid}, 5) < command.gone_s
-    text, _ = process.communicate(timeout=30)
-    assert process.returncode == 2, text
-    assert "KeyboardInterrupt" in text
-    assert "\n1 of 3 cases: the run was ended early; --softbench-resume runs the others.\n" in text
-    (page,) = (command.folder / "reports").glob("2*.html")
-    assert "1 of 3 cases: the run was ended" in page.read_text()
-    _first_case_is_kept(command.records())
-    assert command.left() == ""
+    said = "1 of 3 cases: the run was ended early; --softbench-resume runs the others."
+    assert unfinished(leaderboard.build(run)) == said
+    if sign is signal.SIGINT:
+        assert process.returncode == 2, text
+        assert "KeyboardInterrupt" in text
+        assert f"\n{said}\n" in text
+        (page,) = (command.folder / "reports").glob("2*.html")
+        assert "1 of 3 cases: the run was ended" in page.read_text()
 
 
 @pytest.mark.slow
