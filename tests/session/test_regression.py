@@ -88,11 +88,10 @@ def test_a_baseline_without_a_common_cell_is_refused(measured, tmp_path):
 
 
 def test_another_machine_is_refused_before_anything_is_measured(measured, tmp_path):
-    for folder, workers in (tmp_path / "one", ()), (tmp_path / "spread", ("-n", "2")):
-        code, text = again(measured, folder, lambda record: record, *workers, device={"name": "another CPU"})
-        assert code == pytest.ExitCode.USAGE_ERROR, text
-        assert len(re.findall("^ERROR: .* --softbench-baseline: before and .* of other machines", text, re.M)) == 1
-        assert [path.stem for path in (folder / "reports").glob("*.jsonl")] == ["before"]
+    code, text = again(measured, tmp_path, lambda record: record, "-n", "2", device={"name": "another CPU"})
+    assert code == pytest.ExitCode.USAGE_ERROR, text
+    assert len(re.findall("^ERROR: .* --softbench-baseline: before and .* of other machines", text, re.M)) == 1
+    assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
 
 
 def test_the_newest_run_is_the_one_before_this(tmp_path):
