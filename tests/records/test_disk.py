@@ -2,9 +2,7 @@
 
 import json
 import re
-import shutil
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from support import disks
@@ -14,7 +12,6 @@ from support.projects import bench, project
 from softbench import cli
 from softbench.records import store
 
-pytest_plugins = ["pytester"]
 RUN = ("--softbench-profile=both", "-k", "own_")
 RESUME = (*RUN, "--softbench-resume=latest")
 DEED = """
@@ -130,22 +127,6 @@ def test_a_folder_removed_and_a_file_written_to_during_the_run(whole, tmp_path):
     assert cells(folder / "reports") == expected(whole)
 
 
-@pytest.fixture
-def copied_here(whole, pytester):
-    """The file of that run in the folder of `refusal`."""
-    path = the_run(whole)
-    pytester.mkdir("reports")
-    return Path(shutil.copy(path, pytester.path / "reports"))
-
-
-def test_a_run_that_another_command_adds_to_is_not_resumed(copied_here, refusal):
-    other = store.Writer(copied_here)
-    other.lock()
-    found = refusal(*RESUME, "--softbench-budget=0.2")
-    other.unlock()
-    assert re.match(r"ERROR: softbench: .*\.jsonl: another command is adding to this run; wait until it ends", found)
-
-
 def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
     folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
     done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=2)
@@ -175,13 +156,6 @@ def test_a_damaged_file_is_completed(whole, copied):
     assert cells(path.parent) == cells(whole)
     assert path.with_name(f"{path.name}.damaged").read_bytes() == rows[2] + rows[2 + 2 * each]
     assert path.read_bytes().count(b"\n") >= len(rows)
-
-
-@over("content", [b"", b'{"kind":"cell","schema":1}\n'])
-def test_without_a_header_there_is_nothing_to_go_on_with(copied_here, refusal, content):
-    copied_here.write_bytes(content)
-    assert re.match(rf"ERROR: softbench: .*{copied_here.name}:?1?: .*", refusal(*RESUME))
-    assert copied_here.read_bytes() == content
 
 
 @over("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])

@@ -1,7 +1,5 @@
 """Markers on cells, pytest-benchmark's options that tell benchmarks from other tests, and `--softbench-debug`."""
 
-import re
-
 import pytest
 from support.bisected import SHAPES
 from support.projects import bench, project, record_lines
@@ -70,14 +68,12 @@ def test_benchmark_only_skips_what_is_only_checked(tmp_path):
     (tmp_path / "shapes.yaml").write_text(SHAPES)
     saved = tmp_path / "saved.json"
     arguments = ("--softbench-profile=cpu,checked", "-k", "own_right", "--benchmark-only", f"--benchmark-json={saved}")
-    done = bench(tmp_path, *arguments, "-v", "--softbench-no-page", f"--junitxml={tmp_path / 'junit.xml'}", code=0)
+    done = bench(tmp_path, *arguments, "-v", "--softbench-no-page", code=0)
     assert "softmax-float32-16x256::own_right PASSED" in done.stdout
     assert "softmax-float32-8x100-check::own_right SKIPPED" in done.stdout
     assert {cell["case"]["shape"][0] for cell in record_lines(tmp_path)[1:]} == {16}
     assert "own_right" in saved.read_text()
     assert not list((tmp_path / "reports").glob("*.html"))
-    said = (tmp_path / "junit.xml").read_text()
-    assert re.search(r'name="status" value="PASSED".*name="time_us" value="[\d.]+".*name="percent_of_roof" value="[\d.]+"', said)
 
 
 RAISES = """

@@ -72,12 +72,6 @@ def test_what_cannot_be_used_is_one_line(refusal, arguments, words):
     assert re.match(rf"ERROR: softbench: .*{words}", refusal("-k", "own_right", *arguments))
 
 
-def test_a_mistake_in_a_kernel_file_names_it(refusal, pytester):
-    text = "from softbench import implementation\n@implementation(operator='softmix')\ndef broken(case): ...\n"
-    (pytester.path / "kernels" / "mine" / "own.py").write_text(text)
-    assert re.match(r"ERROR: softbench: .*own\.py:2: broken: operator 'softmix' is not known", refusal("--collect-only"))
-
-
 def test_a_file_that_is_not_python_is_named_before_anything_runs(here, collected, pytester):
     """Whoever asks for others is not told of it."""
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")

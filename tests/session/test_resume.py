@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from support.builders import written
 from support.grids import over
 from support.options import read
 from support.projects import KERNELS, OWN, bench, project
@@ -15,7 +16,8 @@ from softbench.records.store import lines
 from softbench.session import passport
 from softbench.session.resuming import reopen
 from softbench.session.selection import Selection
-from softbench.session.settings import CPU_BUDGET_S, SettingsError
+from softbench.session.settings import CPU_BUDGET_S
+from softbench.texts import InputError
 
 pytest_plugins = ["pytester"]
 RUN = ("--softbench-profile=both", "-k", "own_")
@@ -99,6 +101,16 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
     assert first in path.read_bytes()
 
 
+def refused(folder, text, words):
+    """A run of this text is not resumed, and stays as it is."""
+    path = folder / "reports" / "old.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        reopen(read(folder, resume="old", seed="4"), Selection((), ()), pytest.fail)
+    assert path.read_text() == text
+
+
 @over(
     "part, key, value, words",
     [
@@ -115,17 +127,23 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
 )
 def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path, monkeypatch, part, key, value, words):
     monkeypatch.setattr(device, "gpus", lambda: ())
-    chosen = read(tmp_path, resume="old", seed="4")
-    data = json.loads(lines.passport_line(passport.issue(chosen, [], 4, {"hosts": {"a": []}})))
+    issued = passport.issue(read(tmp_path), [], 4, {"hosts": {"a": []}})
+    data = json.loads(lines.passport_line(issued))
     (data[part] if part else data)[key] = value
     data["packages"] = {name: version for name, version in data["packages"].items() if version}
-    path = tmp_path / "reports" / "old.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"{json.dumps(data)}\n")
-    before = path.read_bytes()
-    with pytest.raises(SettingsError, match=re.escape(f"--softbench-resume: old.jsonl cannot be resumed: {words}")):
-        reopen(chosen, Selection((), ()), pytest.fail)
-    assert path.read_bytes() == before
+    refused(tmp_path, f"{json.dumps(data)}\n", re.escape(f"--softbench-resume: old.jsonl cannot be resumed: {words}"))
+
+
+@over("text, words", [("", "old.jsonl: is empty"), ('{"kind":"cell","schema":1}\n', "old.jsonl:1: is no passport")])
+def test_without_a_header_there_is_nothing_to_go_on_with(tmp_path, text, words):
+    refused(tmp_path, text, words)
+
+
+def test_a_run_that_another_command_adds_to_is_not_resumed(tmp_path):
+    other = store.Writer(written(tmp_path / "reports", run_id="old"))
+    other.lock()
+    refused(tmp_path, other.path.read_text(), r"old\.jsonl: another command is adding to this run; wait until it ends")
+    other.unlock()
 
 
 GROUP = "{operator: softmax, dtype: [float32, float16], random: 2, columns: [8, 100000], bytes: [32, 2097152]}"
