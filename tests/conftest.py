@@ -2,14 +2,15 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import zlib
 from pathlib import Path
 
 import pytest
 import yaml  # noqa: F401  # pytester unloads what a run loaded, and yaml's C half does not survive a second import
-from support import settled
-from support.projects import bench, project
+from support import settled, warm
+from support.projects import PYTHONPATH, bench, project
 
 from softbench.measure import device
 from softbench.measure.check import watching
@@ -115,6 +116,12 @@ def cwd(tmp_path, monkeypatch):
     """A working directory of the test's own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def warm_runs(monkeypatch):
+    """What this process starts in Python starts warm."""
+    monkeypatch.setattr(subprocess, "Popen", warm.popen(PYTHONPATH))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ def alone(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
+@pytest.mark.usefixtures("warm_runs")
 def test_only_what_is_named_runs_in_the_cases_given(tmp_path):
     whole_operators.project(tmp_path)
     cases = [
@@ -50,6 +51,7 @@ def test_only_what_is_named_runs_in_the_cases_given(tmp_path):
         ("torch_eager", [CASE, CASE], ""),
     ],
 )
+@pytest.mark.usefixtures("warm_runs")
 def test_what_cannot_be_run_is_one_line(kernels, cases, words):
     Path("empty").mkdir()
     if not words:

@@ -36,7 +36,16 @@ def test_every_command_works(tmp_path, monkeypatch, capsys, words):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("words", BENCHMARKS, ids=" ".join)
+def collectable(words):
+    """A line's arguments without what is tested elsewhere."""
+    given = words[words.index("pytest") + 1 :]
+    assert {word.split("=")[0] for word in given if word.startswith("--softbench")} <= options()
+    if "-n" in given:
+        del given[given.index("-n") + 1]
+    return [word for word in given if word.split("=")[0] not in (*TESTED_ELSEWHERE, *COLLECT)]
+
+
+@pytest.mark.parametrize("words", {tuple(collectable(words)): words for words in BENCHMARKS}.values(), ids=" ".join)
 def test_every_benchmark_selects_cells(pytester, monkeypatch, words):
     write_blocks(pytester.path, "python")
     if any(word.startswith("--softbench-shapes=") or word == "--softbench-profile=model" for word in words):
@@ -68,6 +77,7 @@ def test_its_program_reads_a_run(tmp_path, monkeypatch, capsys):
     assert f"\n{PUBLISHED.id}::cuda_naive INCORRECT nan\n" in shown
 
 
+@pytest.mark.usefixtures("warm_runs")
 def test_its_program_tunes_a_kernel(tmp_path, monkeypatch, capsys):
     (tmp_path / "kernels").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -75,15 +85,6 @@ def test_its_program_tunes_a_kernel(tmp_path, monkeypatch, capsys):
     execute("tune.py")
     assert re.fullmatch(r"(8|32|64) rows: \d+\.\d\d us\n", capsys.readouterr().out)
     assert len(list((tmp_path / "reports").glob("*.jsonl"))) == 3
-
-
-def collectable(words):
-    """A line's arguments without what is tested elsewhere."""
-    given = words[words.index("pytest") + 1 :]
-    assert {word.split("=")[0] for word in given if word.startswith("--softbench")} <= options()
-    if "-n" in given:
-        del given[given.index("-n") + 1]
-    return [word for word in given if word.split("=")[0] not in (*TESTED_ELSEWHERE, *COLLECT)]
 
 
 @pytest.mark.slow
