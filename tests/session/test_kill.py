@@ -96,7 +96,7 @@ def test_processes_of_a_run_may_end_at_any_moment(command):
         run = command.records()
         assert cells(run) >= {cell for cell in command.whole() if cell[1] != "roof"}
         assert all(r.reason for r in run.records if r.status.value != "PASSED")
-        assert cells(command.finish(0, 1)) == command.whole()
+    assert cells(command.finish(0, 1)) == command.whole()
 
 
 @pytest.mark.slow
