@@ -57,17 +57,6 @@ def test_texts_of_a_record_are_cut(tmp_path):
     assert record.notes[0].endswith("n…")
 
 
-@over("suffix, opened", [(".gz", gzip.open), (".xz", lzma.open)])
-def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path, suffix, opened):
-    path = tmp_path / f"bomb.jsonl{suffix}"
-    with opened(path, "wb") as file:
-        for _ in range(1 + lines.MOST_BYTES // 2**24):
-            file.write(b"\n" * 2**24)
-    assert path.stat().st_size < 2**19
-    with refused("holds more than 128 MiB"):
-        store.read(path)
-
-
 UNFIT = {
     "no time": replace(timed(CASE, "a", 1e5), samples=(Samples("trial", 1, ((0, 5),)),)),
     "infinite parameter": ended(CASE, "a", variant=variant("a", params=(("k", 1e999),))),

@@ -67,16 +67,6 @@ def test_shapes(folder, random):
         assert all(min(case.shape, default=0) >= 0 for case in cases)
 
 
-@tried(150)
-@given(text=st.text(max_size=200) | st.binary(max_size=200))
-def test_shapes_of_no_sense(folder, text):
-    path = folder / "nonsense.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-    with pytest.raises(matrix.PlaceError) as caught:
-        matrix.load(path)
-    one_line(caught.value)
-
-
 @tried(250)
 @given(random=RANDOM, text=st.text(max_size=20))
 def test_options(folder, random, text):
