@@ -102,9 +102,3 @@ def test_a_reader_that_goes_away_ends_the_events_and_not_the_run(tmp_path):
     for case in ("a", "b"):
         events._write("stage", case=case, stage="rounds")
     assert notes == [f"--softbench-events: {pipe}: Broken pipe; no further events are written"]
-
-
-def test_without_the_option_nothing_is_written():
-    listener = Listener()
-    assert Events(None).told(listener, lambda case: None) is listener
-    Events(None).end(0)

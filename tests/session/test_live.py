@@ -1,7 +1,6 @@
 """The board of a running contest: what it shows, when it is drawn, and that nothing of it stays."""
 
 import io
-import re
 import socket
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from softbench.session.live import Live, terminal
 from softbench.session.live.board import LiveBoard
 
 CASE = make.softmax_case(4096, 1024)
-SGR = r"\x1b\[[\d;]*m"
 WORDS = ("[1/2] softmax-float16-4096x1024: rounds, placement 3", "0:12 elapsed, this case 0:04, about 1:00 left")
 FIELD = [
     Player("cute_softmax", "entrant", "undecided", 32_600, 98.2),
@@ -132,15 +130,6 @@ def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure():
     assert looks["hidden"] == (False, "default")
     assert looks["cute_softmax"][0]
     assert looks["wrong"][1] == "red"
-
-
-def test_without_colors_there_are_none():
-    plain, colored = Terminal(), Terminal()
-    for file in (plain, colored):
-        LiveBoard(file, has_colors=file is colored).draw(WORDS, FIELD, (80, 24))
-    assert re.search(SGR, "".join(colored.writes))
-    assert not re.search(SGR, "".join(plain.writes))
-    assert plain.shown == colored.shown
 
 
 @pytest.mark.parametrize("line", ["", "shapes.yaml ", "shapes.yaml::softmax-float16-4096x1024::" + "a_long_name_" * 8])

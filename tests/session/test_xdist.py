@@ -132,27 +132,17 @@ def test_cuda_that_was_started_before_is_one_error(command):
     assert command.log() == []
 
 
-@pytest.fixture(scope="module")
-def on_a_cpu(tmp_path_factory):
-    folder = project(tmp_path_factory.mktemp("cpu"))
-    return folder, bench(folder, "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2", code=1)
-
-
-def test_on_a_cpu_the_results_are_those_of_a_run_alone(on_a_cpu):
-    folder, done = on_a_cpu
+def test_on_a_cpu_timed_cases_take_turns_and_results_are_those_of_a_run_alone(tmp_path):
+    done = bench(project(tmp_path), "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2", code=1)
     assert "4 failed, 4 passed, 4 skipped" in done.stdout
-    _, *cells = record_lines(folder)
+    _, *cells = record_lines(tmp_path)
     assert {f"{c['variant']['implementation']} {c['status']}" for c in cells if c["role"] == "entrant"} == {
         *("own_right PASSED", "own_mended PASSED", "own_zeros INCORRECT", "own_declared INCORRECT"),
         *("own_refusing UNSUPPORTED", "own_lacking UNAVAILABLE"),
     }
     assert all(cell.get("gpu", "") == "" for cell in cells)
-
-
-def test_on_a_cpu_timed_cases_take_turns(on_a_cpu):
-    folder, done = on_a_cpu
     assert "softbench: workers check side by side, and take turns on this CPU where something is timed" in done.stdout
-    waited = [n for cell in record_lines(folder)[1:] for n in cell.get("notes", ()) if n.startswith("waited")]
+    waited = [n for cell in cells for n in cell.get("notes", ()) if n.startswith("waited")]
     assert len(waited) == 1  # both began at once, and one had to wait for the other
 
 
