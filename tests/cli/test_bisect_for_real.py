@@ -1,59 +1,49 @@
 """`softbench bisect` with contests that are measured."""
 
-import os
-import subprocess
-import sys
-
 import pytest
-from support import warm
+from support import warm  # noqa: F401  # it starts processes
 from support.bisected import CASES, committed
-from support.projects import PYTHONPATH
 
+from softbench import cli
 from softbench.records import store
 
 TIMED, CHECKED = (case.id for case in CASES)
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bisected")
-    return folder, committed(folder)
+@pytest.fixture
+def commits(cwd):
+    return committed(cwd)
 
 
-def bisected(folder, *words):
-    own = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "SOFTBENCH_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, "-m", "softbench", "bisect", *words, "-k", "mine", "--impls", "kernels"]
-    with warm.popen(PYTHONPATH)(
-        command,
-        cwd=folder,
-        env={**os.environ, **own, "PYTHONPATH": PYTHONPATH},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        output, errors = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+@pytest.fixture
+def bisected(commits, cwd, monkeypatch, capsys, warm_runs):
+    """Runs the command; its output, and what it says on the way or as its error."""
+    for name, value in (("CUDA_VISIBLE_DEVICES", ""), ("OMP_NUM_THREADS", "1"), ("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))):
+        monkeypatch.setenv(name, value)
+
+    def run(*words, status=0):
+        code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
+        shown = capsys.readouterr()
+        assert code == status, shown
+        return shown.out, shown.err
+
+    return run
 
 
-def test_a_slowdown_is_found(project):
-    folder, commits = project
-    done = bisected(folder, "v1", "HEAD", "--budget", "0.5")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith(f"{commits['five'][:12]} made mine slower in {TIMED}: "), done.stdout
-    assert f"{commits['three'][:12]} INCORRECT (" in done.stderr
-    names = {r.variant.implementation for run in store.runs(folder / "reports" / "bisect") for r in store.read(run).records}
+def test_a_slowdown_is_found(commits, bisected, cwd):
+    text, steps = bisected("v1", "HEAD", "--budget", "0.5")
+    assert text.startswith(f"{commits['five'][:12]} made mine slower in {TIMED}: "), text
+    assert f"{commits['three'][:12]} INCORRECT (" in steps
+    names = {r.variant.implementation for run in store.runs(cwd / "reports" / "bisect") for r in store.read(run).records}
     assert f"mine@{commits['four'][:12]}" in names
     assert "mine" not in names
 
 
-def test_a_wrong_output_is_found(project):
-    folder, commits = project
-    done = bisected(folder, "v1", commits["three"], "--profile", "checked")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (")
+def test_a_wrong_output_is_found(commits, bisected):
+    text, _ = bisected("v1", commits["three"], "--profile", "checked")
+    assert text.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (")
 
 
-def test_an_option_that_cannot_be_used_is_the_line_of_pytest(project):
-    done = bisected(project[0], "v1", "HEAD", "--profile", "nope")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("softbench: shapes.yaml: no profile 'nope'; choose from ")
+def test_an_option_that_cannot_be_used_is_the_line_of_pytest(bisected):
+    _, error = bisected("v1", "HEAD", "--profile", "nope", status=2)
+    assert error.splitlines()[-1].startswith("softbench: shapes.yaml: no profile 'nope'; choose from ")
