@@ -34,7 +34,7 @@ STARTS_SOMETHING = {
     "WorkerPool",
 }
 """Names in a module of tests that starts processes, or needs a library that takes seconds to load."""
-INNER_PYTEST = {"pytester", "here"}
+INNER_PYTEST = {"pytester", "here", "whole_run", "warm_runs"}
 
 
 def pytest_addoption(parser):

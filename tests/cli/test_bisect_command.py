@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.bisected import CASES, Simulated, committed, git
+from support.bisected import CASES, Simulated, git
 from support.grids import over
 from support.schemas import valid
 
@@ -18,27 +18,8 @@ ABOUT_300 = r"(?:299|300)\.\d\d"
 
 
 @pytest.fixture
-def commits(cwd, monkeypatch):
-    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))
-    return committed(cwd)
-
-
-@pytest.fixture
 def simulated(commits, monkeypatch):
     return Simulated(monkeypatch)
-
-
-@pytest.fixture
-def bisected(capsys):
-    """Runs the command; its output, and what it says on the way or as its one line of error."""
-
-    def run(*words, status=0):
-        code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
-        shown = capsys.readouterr()
-        assert code == status, shown
-        return shown.out, shown.err
-
-    return run
 
 
 def test_the_commit_that_made_it_slower(commits, bisected, simulated):

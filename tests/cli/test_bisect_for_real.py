@@ -1,33 +1,17 @@
 """`softbench bisect` with contests that are measured."""
 
 import pytest
-from support import warm  # noqa: F401  # it starts processes
-from support.bisected import CASES, committed
+from support.bisected import CASES
 
-from softbench import cli
 from softbench.records import store
 
 TIMED, CHECKED = (case.id for case in CASES)
 
 
-@pytest.fixture
-def commits(cwd):
-    return committed(cwd)
-
-
-@pytest.fixture
-def bisected(commits, cwd, monkeypatch, capsys, warm_runs):
-    """Runs the command; its output, and what it says on the way or as its error."""
-    for name, value in (("CUDA_VISIBLE_DEVICES", ""), ("OMP_NUM_THREADS", "1"), ("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))):
-        monkeypatch.setenv(name, value)
-
-    def run(*words, status=0):
-        code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
-        shown = capsys.readouterr()
-        assert code == status, shown
-        return shown.out, shown.err
-
-    return run
+@pytest.fixture(autouse=True)
+def on_a_cpu(monkeypatch, warm_runs):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def test_a_slowdown_is_found(commits, bisected, cwd):

@@ -21,16 +21,13 @@ def test_a_family_depends_on_its_kernels_and_on_what_its_tests_import():
     assert "tests/support/emulated_cuda/ptx.cuh" in {str(p.relative_to(ROOT)) for p in settled.files("cuda")}
 
 
-@pytest.mark.parametrize("changed", ["the file", "the compiler"])
-def test_what_changes_is_run_whole(passed, monkeypatch, changed):
+@pytest.mark.parametrize(("what", "now"), [("files", {ROOT / "shapes.yaml"}), ("_version", "0.1")])
+def test_what_changes_is_run_whole(passed, monkeypatch, what, now):
     assert settled.is_drawn("triton")
     before = settled._settled()
     monkeypatch.setattr(settled, "_settled", lambda: before)
     settled.digest.cache_clear()
-    if changed == "the file":
-        monkeypatch.setattr(settled, "files", lambda family: {ROOT / "shapes.yaml"})
-    else:
-        monkeypatch.setattr(settled, "_version", lambda package: "0.1")
+    monkeypatch.setattr(settled, what, lambda name: now)
     assert not settled.is_drawn("triton")
     settled.digest.cache_clear()
 
