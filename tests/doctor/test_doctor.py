@@ -144,33 +144,26 @@ def test_a_twin_that_does_not_pass_fails(monkeypatch):
     assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
 
 
-def machine_with(reading, *who):
+@over(
+    ("reading", "who", "shown", "trusted"),
+    [
+        (
+            Telemetry(1980, 3201, 120, 40, "power_cap"),
+            (),
+            "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width\n"
+            "telemetry: SM 1980 MHz, memory 3201 MHz, 120 W, 40 °C, throttled: power_cap\nother processes on the GPU: none",
+            "times: of this NVIDIA H200",
+        ),
+        (Telemetry(1980), ((1, "train.py"),), "(pid 1, 5.0 GB)", "another process is on the GPU: no time is valid while it works"),
+        (Telemetry(), (), "telemetry: cannot be read", "without telemetry a throttled GPU"),
+    ],
+)
+def test_a_gpu_is_described_with_what_disturbs_it(monkeypatch, reading, who, shown, trusted):
     others = tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
-    monitor = SimpleNamespace(read=lambda: reading, processes=lambda: others)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "Monitor", lambda card: monitor)
-        return machine.look(target(CARD))
-
-
-def test_a_gpu_is_described():
-    part = machine_with(Telemetry(1980, 3201, 120, 40, "power_cap"))
-    assert "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width" in part.lines
-    assert "telemetry: SM 1980 MHz, memory 3201 MHz, 120 W, 40 °C, throttled: power_cap" in part.lines
-    assert "other processes on the GPU: none" in part.lines
-    assert part.trust == ("times: of this NVIDIA H200",)
-
-
-def test_somebody_else_on_the_gpu_is_named():
-    part = machine_with(Telemetry(1980, 3201, 120, 40), (1, "train.py"))
-    others = next(line for line in part.lines if line.startswith("other processes"))
-    assert "(pid 1, 5.0 GB)" in others
-    assert "another process is on the GPU: no time is valid while it works" in part.trust
-
-
-def test_without_nvml_it_says_what_is_not_seen():
-    part = machine_with(Telemetry())
-    assert any(line.startswith("telemetry: cannot be read") for line in part.lines)
-    assert any("without telemetry a throttled GPU" in line for line in part.trust)
+    monkeypatch.setattr(device, "Monitor", lambda card: SimpleNamespace(read=lambda: reading, processes=lambda: others))
+    part = machine.look(target(CARD))
+    assert not [words for words in shown.splitlines() if not any(words in line for line in part.lines)]
+    assert any(line.startswith(trusted) for line in part.trust)
 
 
 def test_where_records_go_is_tried_and_left_as_it_was(tmp_path):

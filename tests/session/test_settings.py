@@ -94,11 +94,6 @@ def test_wrong_values_name_the_option_and_what_was_given(tmp_path, option, text)
     assert "\n" not in message
 
 
-def test_a_limit_is_a_share(tmp_path):
-    found = read(tmp_path, baseline="latest", fail_on="2.5%")
-    assert (found.baseline, found.fail_on) == ("latest", 0.025)
-
-
 @over("text, of_case, of_run", [("0.5", 0.5, 0.0), ("2,1e2", 2.0, 100.0), (",60", settings.CPU_BUDGET_S, 60.0)])
 def test_a_budget_of_a_case_and_of_the_run(tmp_path, text, of_case, of_run):
     found = read(tmp_path, budget=text, timeout="30", seed="-7")
