@@ -89,10 +89,6 @@ def test_show_says_why_a_cell_failed(says):
     assert "Clock" not in text
 
 
-def test_show_without_a_name_is_the_case(says):
-    assert re.search(r"^ +1\* +mine +PASSED", says("show", CASE.id), re.M)
-
-
 @over(
     "cell, words",
     [

@@ -115,7 +115,6 @@ def test_a_regression_fails_the_run(request, run, options, sleep, code, words):
 def test_every_cell_is_in_the_file_as_it_ended(alone):
     """But for its figures, and for an upper end of an interval, which a busy machine may not know."""
     suite = next(ET.parse(alone[0] / "junit.xml").iter("testsuite"))
-    assert [suite.get(name) for name in ("errors", "failures", "skipped", "tests")] == ["0", "1", "3", "6"]
     found = {}
     for cell in suite:
         assert cell.get("classname") == "shapes.yaml.softmax-float32-16x256"

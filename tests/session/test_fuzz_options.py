@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,11 +20,6 @@ from softbench.session.regression import RegressionCheck
 from softbench.texts import InputError
 
 CASES = (CASE, WIDE, HARD)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("fuzz")
 
 
 SHAPES = {
@@ -48,14 +42,14 @@ SHAPES = {
 
 @tried(250)
 @given(random=RANDOM)
-def test_shapes(folder, random):
+def test_shapes(tmp_path, random):
     how = random.randint(0, 3)
     data = SHAPES if how == 0 else twisted(random, SHAPES)
     flow = random.choice([None, True, False])
     text = yaml.safe_dump(data, default_flow_style=flow, allow_unicode=True).encode("utf-8", "surrogatepass")
     if how == 3:
         text = resources.bundled_shapes().read_bytes()[-3000:]
-    path = folder / "shapes.yaml"
+    path = tmp_path / "shapes.yaml"
     path.write_bytes(damaged(random, text) if how != 1 else text)
     try:
         found = matrix.load(path)
@@ -69,14 +63,14 @@ def test_shapes(folder, random):
 
 @tried(250)
 @given(random=RANDOM, text=st.text(max_size=20))
-def test_options(folder, random, text):
+def test_options(tmp_path, random, text):
     chosen = {}
     for name, default in Group().options.items():
         if not isinstance(default, bool) and random.random() < 0.3:
             given_text = random.choice([*TEXTS, text, "1", "4-8", "float16,float32", str(10**30), "2%"])
             chosen[name.removeprefix("--softbench-")] = [given_text] if isinstance(default, list) else given_text
     try:
-        found = read(folder, **chosen)
+        found = read(tmp_path, **chosen)
         assert 0 < found.budget_s < 1e6
         assert found.seed is None or -(2**63) <= found.seed < 2**63
         assert found.fail_on is None or 0 <= found.fail_on <= 10
@@ -89,9 +83,9 @@ def test_options(folder, random, text):
 
 @tried(150)
 @given(random=RANDOM)
-def test_published_claims(folder, random):
+def test_published_claims(tmp_path, random):
     good = sorted(resources.bundled_published().glob("*.yaml"))
-    own = folder / "x.yaml"
+    own = tmp_path / "x.yaml"
     own.write_bytes(damaged(random, random.choice(good).read_bytes()))
     case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
     runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
@@ -108,11 +102,11 @@ WORDS = "table report claims doctor good latest --reports --format csv --cases *
 
 @tried(120)
 @given(random=RANDOM, text=st.text(max_size=20).filter(lambda text: "\0" not in text))
-def test_command_lines(folder, capsys, monkeypatch, random, text):
+def test_command_lines(tmp_path, capsys, monkeypatch, random, text):
     """Exit code 0 with something said, or 2 with what is wrong."""
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(tmp_path)
     if not Path("good.jsonl").exists():
-        store.Writer.create(folder, passport(run_id="good")).append([ended(CASES[0], "mine", Status.CRASHED, "died")])
+        store.Writer.create(tmp_path, passport(run_id="good")).append([ended(CASES[0], "mine", Status.CRASHED, "died")])
     words = [
         *WORDS.split(),
         f"{CASE.id}::mine",
