@@ -32,6 +32,7 @@ STARTS_SOMETHING = {
     "Forkserver",
     "Command",
     "WorkerPool",
+    "warm",
 }
 """Names in a module of tests that starts processes, or needs a library that takes seconds to load."""
 INNER_PYTEST = {"pytester", "here", "whole_run", "warm_runs"}
