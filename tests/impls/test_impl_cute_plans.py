@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from support.grids import over
@@ -13,101 +14,87 @@ from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
 
 
-def layout(config):
-    return config.cluster, config.threads, config.threads_per_row, config.vectors_per_thread, config.keep
+# Columns, bytes of a value: CTAs of a cluster, their threads, those of a row, vectors of a thread, where they are kept.
+WHOLE_ROWS = [
+    (128, 2, 1, 256, 8, 2, "registers"),  # two vectors a thread, from here to 8192 columns
+    (256, 2, 1, 256, 16, 2, "registers"),  # 512 bytes: the last row of which a CTA takes 256 threads' worth
+    (264, 2, 1, 128, 32, 2, "registers"),  # 33 vectors: a power of two of threads, so that rows keep to a warp
+    (1000, 2, 1, 128, 64, 2, "registers"),  # 125 vectors on 64 threads: the last has one
+    (1024, 2, 1, 128, 64, 2, "registers"),
+    (2048, 2, 1, 128, 128, 2, "registers"),  # a CTA a row from here on
+    (6144, 2, 1, 384, 384, 2, "registers"),  # whole warps, of any number
+    (8192, 2, 1, 512, 512, 2, "registers"),  # 16 KiB: the last in registers
+    (8200, 2, 2, 160, 160, 4, "shared"),  # the first cluster
+    (16384, 2, 2, 256, 256, 4, "shared"),  # shares of 16 KiB, four vectors a thread
+    (65536, 2, 8, 256, 256, 4, "shared"),  # 128 KiB: the last that eight CTAs take in such shares
+    (65544, 2, 16, 160, 160, 4, "shared"),
+    (131072, 2, 16, 256, 256, 4, "shared"),  # 256 KiB: from here on the shares grow, and six vectors a thread
+    (151936, 2, 16, 224, 224, 6, "shared"),
+    (262144, 2, 16, 352, 352, 6, "shared"),
+    (524288, 2, 16, 448, 448, 10, "shared"),  # ten vectors: 448 threads, three CTAs a multiprocessor
+    (1048576, 2, 16, 448, 448, 19, "shared"),  # four of these vectors in registers
+    (1400000, 2, 16, 1024, 1024, 11, "shared"),  # 171 KiB a CTA, which has a multiprocessor to itself
+    (4096, 4, 1, 512, 512, 2, "registers"),  # as 8192 columns of two bytes: bytes decide
+    (262144, 4, 16, 448, 448, 10, "shared"),
+]
+ANYWHERE = [
+    (1, 2, 1, 256, 1, 1, "registers"),  # a thread a row
+    (7, 2, 1, 256, 1, 2, "registers"),  # seven elements may lie in two vectors
+    (2041, 2, 1, 128, 128, 2, "registers"),  # 4 KiB and a vector more: the last that is trimmed in registers
+    (2042, 2, 1, 160, 160, 2, "registers"),
+    (8191, 2, 1, 288, 288, 4, "shared"),  # 16 KiB and a vector more
+    (16384, 2, 1, 352, 352, 6, "shared"),  # shares are twice as large: every one has two ends
+    (50257, 2, 4, 288, 288, 6, "shared"),
+    (8191, 4, 2, 224, 224, 5, "registers"),  # float32 is cut to size in registers at no cost
+    (50257, 4, 8, 320, 320, 5, "registers"),
+    (65537, 4, 16, 192, 192, 6, "shared"),
+]
+WEIGHT_AND_BIAS = [
+    (1024, 2, 1, 128, 32, 4, "registers"),  # one warp, which exchanges nothing
+    (2048, 2, 1, 128, 128, 2, "registers"),
+    (8192, 2, 1, 256, 256, 4, "registers"),
+    (16384, 2, 2, 256, 256, 4, "shared"),  # two rows a cluster from here on
+    (65536, 2, 8, 256, 256, 4, "shared"),
+    (131072, 2, 8, 256, 256, 8, "shared"),
+    (262144, 2, 8, 256, 256, 16, "shared"),
+    (32768, 4, 8, 256, 256, 4, "shared"),
+    (131072, 4, 8, 256, 256, 16, "shared"),
+    (262144, 4, 16, 256, 256, 16, "shared"),
+]
+AND_A_RESIDUAL = [
+    (8192, 2, 1, 256, 256, 4, "registers"),
+    (16384, 2, 1, 128, 128, 16, "shared"),  # shares of 32 KiB, sixteen vectors a thread
+    (131072, 2, 8, 128, 128, 16, "shared"),
+    (262144, 2, 16, 128, 128, 16, "shared"),
+    (32768, 4, 4, 128, 128, 16, "shared"),
+    (65536, 4, 8, 256, 256, 8, "shared"),  # eight vectors of float32 where eight CTAs wait for one another
+    (262144, 4, 16, 512, 512, 8, "shared"),
+]
+FEW_ROWS = [
+    (16384, 4, 8, 128, 128, 4, "registers"),  # shares of 8 KiB
+    (65536, 2, 16, 128, 128, 4, "registers"),
+    (131072, 2, 16, 256, 256, 4, "registers"),
+    (131072, 4, 16, 256, 256, 8, "registers"),  # eight vectors before more threads
+    (262144, 4, 16, 512, 512, 8, "registers"),
+]
 
 
-@over(
-    ("columns", "itemsize", "expected"),
-    [
-        (128, 2, (1, 256, 8, 2, "registers")),  # two vectors a thread, from here to 8192 columns
-        (256, 2, (1, 256, 16, 2, "registers")),  # 512 bytes: the last row of which a CTA takes 256 threads' worth
-        (264, 2, (1, 128, 32, 2, "registers")),  # 33 vectors: a power of two of threads, so that rows keep to a warp
-        (1000, 2, (1, 128, 64, 2, "registers")),  # 125 vectors on 64 threads: the last has one
-        (1024, 2, (1, 128, 64, 2, "registers")),
-        (2048, 2, (1, 128, 128, 2, "registers")),  # a CTA a row from here on
-        (6144, 2, (1, 384, 384, 2, "registers")),  # whole warps, of any number
-        (8192, 2, (1, 512, 512, 2, "registers")),  # 16 KiB: the last in registers
-        (8200, 2, (2, 160, 160, 4, "shared")),  # the first cluster
-        (16384, 2, (2, 256, 256, 4, "shared")),  # shares of 16 KiB, four vectors a thread
-        (65536, 2, (8, 256, 256, 4, "shared")),  # 128 KiB: the last that eight CTAs take in such shares
-        (65544, 2, (16, 160, 160, 4, "shared")),
-        (131072, 2, (16, 256, 256, 4, "shared")),  # 256 KiB: from here on the shares grow, and six vectors a thread
-        (151936, 2, (16, 224, 224, 6, "shared")),
-        (262144, 2, (16, 352, 352, 6, "shared")),
-        (524288, 2, (16, 448, 448, 10, "shared")),  # ten vectors: 448 threads, three CTAs a multiprocessor
-        (1048576, 2, (16, 448, 448, 19, "shared")),  # four of these vectors in registers
-        (1400000, 2, (16, 1024, 1024, 11, "shared")),  # 171 KiB a CTA, which has a multiprocessor to itself
-        (4096, 4, (1, 512, 512, 2, "registers")),  # as 8192 columns of two bytes: bytes decide
-        (262144, 4, (16, 448, 448, 10, "shared")),
-    ],
-)
-def test_the_layout_of_whole_rows(columns, itemsize, expected):
-    assert layout(choose(columns, itemsize)) == expected
+# What lays rows out, the table, and the rows of a thread in shared memory.
+CHOICES = [
+    (choose, WHOLE_ROWS, 1),
+    (partial(choose, aligned=False), ANYWHERE, 1),
+    (partial(choose, terms=2), WEIGHT_AND_BIAS, 2),
+    (partial(choose, tiles=2, terms=2), AND_A_RESIDUAL, 1),
+    (choose_few, FEW_ROWS, 1),
+]
 
 
-@over(
-    ("columns", "itemsize", "expected"),
-    [
-        (1, 2, (1, 256, 1, 1, "registers")),  # a thread a row
-        (7, 2, (1, 256, 1, 2, "registers")),  # seven elements may lie in two vectors
-        (2041, 2, (1, 128, 128, 2, "registers")),  # 4 KiB and a vector more: the last that is trimmed in registers
-        (2042, 2, (1, 160, 160, 2, "registers")),
-        (8191, 2, (1, 288, 288, 4, "shared")),  # 16 KiB and a vector more
-        (16384, 2, (1, 352, 352, 6, "shared")),  # shares are twice as large: every one has two ends
-        (50257, 2, (4, 288, 288, 6, "shared")),
-        (8191, 4, (2, 224, 224, 5, "registers")),  # float32 is cut to size in registers at no cost
-        (50257, 4, (8, 320, 320, 5, "registers")),
-        (65537, 4, (16, 192, 192, 6, "shared")),
-    ],
-)
-def test_the_layout_of_rows_that_start_anywhere(columns, itemsize, expected):
-    assert layout(choose(columns, itemsize, aligned=False)) == expected
-
-
-@over(
-    ("columns", "itemsize", "expected"),
-    [
-        (1024, 2, (1, 128, 32, 4, "registers")),  # one warp, which exchanges nothing
-        (2048, 2, (1, 128, 128, 2, "registers")),
-        (8192, 2, (1, 256, 256, 4, "registers")),
-        (16384, 2, (2, 256, 256, 4, "shared")),  # two rows a cluster from here on
-        (65536, 2, (8, 256, 256, 4, "shared")),
-        (131072, 2, (8, 256, 256, 8, "shared")),
-        (262144, 2, (8, 256, 256, 16, "shared")),
-        (32768, 4, (8, 256, 256, 4, "shared")),
-        (131072, 4, (8, 256, 256, 16, "shared")),
-        (262144, 4, (16, 256, 256, 16, "shared")),
-    ],
-)
-def test_the_layout_beside_a_weight_and_a_bias(columns, itemsize, expected):
-    config = choose(columns, itemsize, terms=2)
-    assert layout(config) == expected
-    assert config.rows_per_thread == (1 if config.keep == "registers" else 2)
-
-
-@over(("columns", "threads", "aligned"), [(1024, 128, True), (1001, 64, False)])
-def test_a_thread_has_several_rows_only_where_it_has_all_columns_of_them(columns, threads, aligned):
-    with pytest.raises(ValueError, match="threads with several rows"):
-        RowTileConfig(columns, 2, 1, threads, 64, aligned=aligned, rows_per_thread=2)
-
-
-@over(
-    ("columns", "itemsize", "expected"),
-    [
-        (8192, 2, (1, 256, 256, 4, "registers")),
-        (16384, 2, (1, 128, 128, 16, "shared")),  # shares of 32 KiB, sixteen vectors a thread
-        (131072, 2, (8, 128, 128, 16, "shared")),
-        (262144, 2, (16, 128, 128, 16, "shared")),
-        (32768, 4, (4, 128, 128, 16, "shared")),
-        (65536, 4, (8, 256, 256, 8, "shared")),  # eight vectors of float32 where eight CTAs wait for one another
-        (262144, 4, (16, 512, 512, 8, "shared")),
-    ],
-)
-def test_the_layout_beside_a_weight_a_bias_and_a_residual(columns, itemsize, expected):
-    config = choose(columns, itemsize, tiles=2, terms=2)
-    assert layout(config) == expected
-    assert config.rows_per_thread == 1
+@over(("choice", "asked", "rows"), [(choice, asked, rows) for choice, table, rows in CHOICES for asked in table])
+def test_the_layout_of_a_row(choice, asked, rows):
+    columns, itemsize, *expected = asked
+    config = choice(columns, itemsize)
+    assert [config.cluster, config.threads, config.threads_per_row, config.vectors_per_thread, config.keep] == expected
+    assert config.rows_per_thread == (1 if config.keep == "registers" else rows)
 
 
 @over("terms", [0, 2])
@@ -153,19 +140,21 @@ def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
         assert [ends.is_inner(1, beyond) for beyond in (0, 1)] == [True, False]
 
 
-def test_config_refuses_what_the_kernel_cannot_divide():
-    with pytest.raises(ValueError, match="whole warps"):
-        RowTileConfig(4096, 2, 1, 128, 48)
-    with pytest.raises(ValueError, match="without any"):
-        RowTileConfig(64, 2, 16)
-    with pytest.raises(ValueError, match="16-byte vectors"):
-        RowTileConfig(1001, 2)
-    with pytest.raises(ValueError, match="share one row"):
-        RowTileConfig(4096, 2, 2, 128, 64)
-    with pytest.raises(ValueError, match="keep must be"):
-        RowTileConfig(4096, 2, 1, 128, 128, "l2")
-    with pytest.raises(ValueError, match="sm_80"):
-        choose(4096, 2, "sm_80")
+@over(
+    ("given", "reason"),
+    [
+        ((4096, 2, 1, 128, 48), "whole warps"),
+        ((64, 2, 16), "without any"),
+        ((1001, 2), "16-byte vectors"),
+        ((4096, 2, 2, 128, 64), "share one row"),
+        ((4096, 2, 1, 128, 128, "l2"), "keep must be"),
+        ((1024, 2, 1, 128, 64, "registers", True, 2), "threads with several rows"),
+        ((1001, 2, 1, 64, 64, "registers", False, 2), "threads with several rows"),
+    ],
+)
+def test_config_refuses_what_the_kernel_cannot_divide(given, reason):
+    with pytest.raises(ValueError, match=reason):
+        RowTileConfig(*given)
 
 
 def softmax_configs(columns, itemsize=2, few="", gpu=_layouts.HOPPER):
@@ -221,20 +210,6 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few != "cluster" or first.keep == "registers"
 
 
-@over(
-    ("columns", "itemsize", "expected"),
-    [
-        (16384, 4, (8, 128, 128, 4, "registers")),  # shares of 8 KiB
-        (65536, 2, (16, 128, 128, 4, "registers")),
-        (131072, 2, (16, 256, 256, 4, "registers")),
-        (131072, 4, (16, 256, 256, 8, "registers")),  # eight vectors before more threads
-        (262144, 4, (16, 512, 512, 8, "registers")),
-    ],
-)
-def test_the_layout_of_few_rows(columns, itemsize, expected):
-    assert layout(choose_few(columns, itemsize)) == expected
-
-
 @over(("vectors", "ctas", "each"), [(18992, 16, 1192), (2048, 8, 256), (20, 4, 5), (33, 1, 33)])
 def test_shares_are_whole_lines_where_every_cta_has_one(vectors, ctas, each):
     assert share(vectors, ctas) == each
@@ -244,6 +219,8 @@ def test_an_unknown_architecture_has_no_builds():
     old = _layouts.Gpu("sm_80", 108)
     assert softmax_configs(131072, gpu=old) == []
     assert list(_layouts.layouts(1048576, 4, old, True)) == []
+    with pytest.raises(ValueError, match="sm_80"):
+        choose(4096, 2, "sm_80")
 
 
 def test_few_rows_of_a_norm_get_threads_of_their_own():
