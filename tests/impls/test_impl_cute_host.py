@@ -1,11 +1,11 @@
 """The host side of impls/cute without a GPU: cache, choice of variants, fallbacks."""
 
 import contextlib
-import os
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from support.paths import ROOT
@@ -15,6 +15,7 @@ from impls.cute import _host, _launch, _layouts, _plans  # noqa: E402
 from impls.cute.htile.config import SplitTileConfig  # noqa: E402
 from impls.cute.htile.layouts import choose  # noqa: E402
 
+CPU = torch.device("cpu")
 BUILD = _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"))
 # A process of its own that loads BUILD, and says whether it imported the compiler, and how often that ran.
 LOAD = """
@@ -35,10 +36,9 @@ print("cutlass" in sys.modules, len(ran))
 """
 
 
-def loading(folder, **variables):
-    environment = os.environ | {"SOFTBENCH_CACHE_DIR": str(folder)} | variables
+def loading(folder):
     command = [sys.executable, "-c", LOAD.format(root=str(ROOT))]
-    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder.parent)
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder.parent)
 
 
 def answer(process):
@@ -64,9 +64,7 @@ def compiled(monkeypatch):
     return ran
 
 
-@pytest.mark.slow
 def test_processes_at_once_leave_one_file_and_the_next_does_not_compile(cache):
-    pytest.importorskip("cutlass")
     together = [loading(cache), loading(cache)]
     assert {answer(process) for process in together} <= {"True 1", "False 0"}
     (file,) = (cache / "cute").iterdir()
@@ -75,13 +73,12 @@ def test_processes_at_once_leave_one_file_and_the_next_does_not_compile(cache):
     assert file.stat().st_mtime_ns == before
 
 
-@pytest.mark.slow
-def test_without_a_linker_the_object_file_is_kept_and_loaded(cache, tmp_path):
-    pytest.importorskip("cutlass")
-    assert answer(loading(cache, PATH=str(tmp_path))) == "True 1"
+def test_without_a_linker_the_object_file_is_kept_and_loaded(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _host.load(BUILD)
     (file,) = (cache / "cute").iterdir()
     assert file.suffix == ".o"
-    assert answer(loading(cache, PATH=str(tmp_path))) == "True 0"
+    assert answer(loading(cache)) == "True 0"
 
 
 def test_threads_compile_once(cache, compiled):
@@ -98,8 +95,7 @@ def test_a_bad_file_is_compiled_anew(cache, compiled, monkeypatch, damage):
     good = file.read_bytes()
     if damage == "another":
         # Intact, and of another kernel: its function has another name.
-        other = _host.Build("softmax.Softmax", choose(2048, 2), ("float16", "float16"))
-        _host.load(other)
+        _host.load(replace(BUILD, config=choose(2048, 2)))
         bad = next(path for path in (cache / "cute").iterdir() if path != file).read_bytes()
     else:
         at = good.index(b".nv.info")  # within the kernel's code, which no loader on a CPU looks at
@@ -123,10 +119,10 @@ def test_a_folder_that_cannot_be_written_costs_only_the_cache(cache, compiled):
 def test_the_key_holds_all_that_matters(monkeypatch):
     first = _host._key(BUILD)
     others = [
-        _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float32")),
-        _host.Build("softmax.Softmax", choose(1024, 2, aligned=False), ("float16", "float16")),
-        _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"), (("online", False),)),
-        _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"), arch="sm_100a"),
+        replace(BUILD, dtypes=("float16", "float32")),
+        replace(BUILD, config=choose(1024, 2, aligned=False)),
+        replace(BUILD, flags=(("online", False),)),
+        replace(BUILD, arch="sm_100a"),
     ]
     assert len({first, *map(_host._key, others)}) == 5
     monkeypatch.setattr(_host.importlib.metadata, "version", lambda name: "0")
@@ -179,13 +175,13 @@ def test_a_refused_launch_falls_back_and_is_remembered(refusing):
     refused, tried = refusing
     refused |= {16, 8}
     builds = tuple(_plans.softmax(262144, "float16", "float16", _layouts.HOPPER, True))
-    kernel = _launch.ready(builds, torch.device("cpu"))
+    kernel = _launch.ready(builds, CPU)
     assert [getattr(config, "cluster", 0) for config in tried] == [16, 8, 4]
-    assert _launch.ready(builds, torch.device("cpu")) is kernel
+    assert _launch.ready(builds, CPU) is kernel
     assert len(tried) == 3
     refused |= {4, 2, 1}
     builds = tuple(_plans.softmax(262144, "float16", "float32", _layouts.HOPPER, True))
-    _launch.ready(builds, torch.device("cpu"))(torch.zeros(1), torch.zeros(1))  # the workspace is added
+    _launch.ready(builds, CPU)(torch.zeros(1), torch.zeros(1))  # the workspace is added
     assert isinstance(tried[-1], SplitTileConfig)
 
 
@@ -194,9 +190,9 @@ def test_refusals_of_all_are_told(refusing):
     refused |= {16, 8, 4, 2, 1}
     builds = tuple(_plans.softmax_backward(4096, "float16", _layouts.HOPPER, True))
     with pytest.raises(RuntimeError, match="OutOfResources"):
-        _launch.ready(builds, torch.device("cpu"))
+        _launch.ready(builds, CPU)
     with pytest.raises(ValueError, match="no kernel"):
-        _launch.ready((), torch.device("cpu"))
+        _launch.ready((), CPU)
 
 
 @pytest.fixture
@@ -225,11 +221,11 @@ BASE = torch.zeros(64, 1040, dtype=torch.float16)
 def test_the_variant_follows_from_address_stride_and_columns(routes, x, aligned):
     assert not BASE.data_ptr() % 16
     y = torch.empty(x.shape, dtype=x.dtype)
-    _launch.softmax_rows(x.shape[1], (x.dtype, x.dtype), torch.device("cpu"))(x)(x, y)
-    _launch.backward_rows(x.shape[1], (x.dtype,), torch.device("cpu"))(y, x, y)
+    _launch.softmax_rows(x.shape[1], (x.dtype, x.dtype), CPU)(x)(x, y)
+    _launch.backward_rows(x.shape[1], (x.dtype,), CPU)(y, x, y)
     dtypes = (x.dtype, x.dtype, None, None, x.dtype, None, None, None)
     weight = torch.zeros(x.shape[1], dtype=x.dtype)
-    norm = _launch.norm_rows(x.shape[1], dtypes, False, 1e-6, False, torch.device("cpu"))
+    norm = _launch.norm_rows(x.shape[1], dtypes, False, 1e-6, False, CPU)
     norm(x, weight, None, None)(y)
     assert [config.aligned for config in routes] == [aligned] * 3
 
@@ -237,7 +233,7 @@ def test_the_variant_follows_from_address_stride_and_columns(routes, x, aligned)
 def test_every_input_of_a_norm_counts(routes):
     whole, odd, row = BASE[:, :1024], BASE[:, 1:1025], BASE[0]
     dtypes = (torch.float16,) * 6 + (None, None)
-    norm = _launch.norm_rows(1024, dtypes, False, 1e-6, False, torch.device("cpu"))
+    norm = _launch.norm_rows(1024, dtypes, False, 1e-6, False, CPU)
     for x, weight, bias, residual in (
         (whole, row[:1024], row[8:1032], whole),
         (odd, row[:1024], row[:1024], whole),
@@ -250,12 +246,12 @@ def test_every_input_of_a_norm_counts(routes):
     routes.clear()
     mixed = (torch.float16, None, None, torch.float32, torch.float16, torch.float32, None, None)
     residual = torch.zeros(63, 1050, dtype=torch.float32)
+    norm = _launch.norm_rows(1024, mixed, False, 1e-6, False, CPU)
     for first in (0, 4, 2):  # of 8, 16 and 8 bytes, and rows of 4200
-        norm = _launch.norm_rows(1024, mixed, False, 1e-6, False, torch.device("cpu"))
         norm(whole[:1], None, None, residual[:1, first : first + 1024])(whole)
     assert [config.aligned for config in routes] == [False, False, False]
     routes.clear()
-    backward = _launch.backward_rows(1024, (torch.float16,), torch.device("cpu"))
+    backward = _launch.backward_rows(1024, (torch.float16,), CPU)
     for dy, y in ((whole, whole), (odd, whole), (whole, odd)):
         backward(dy, y, whole)
     assert [config.aligned for config in routes] == [True, False, False]
@@ -263,7 +259,7 @@ def test_every_input_of_a_norm_counts(routes):
 
 def test_few_rows_are_seen_at_the_call(routes):
     for columns, seen in ((524288, (1, 2)), (131072, (1, 10**6))):
-        choose = _launch.softmax_rows(columns, (torch.float32,) * 2, torch.device("cpu"))
+        choose = _launch.softmax_rows(columns, (torch.float32,) * 2, CPU)
         for rows in seen:
             x = torch.empty(1, columns).expand(rows, columns)
             choose(x)(x, x)
