@@ -18,59 +18,45 @@ def shape(rows, columns, itemsize=4, aligned=True):
     return program.Shape(rows, columns, itemsize, aligned)
 
 
-def steps(plan):
-    return [(step.kernel, step.blocks, step.threads) for step in plan.steps]
-
-
 # rows, columns, itemsize, aligned -> chunks, chunk_vectors, group
-TILINGS = {
-    "one element": ((1, 1, 2, True), (1, 1, 1)),
-    "one element anywhere": ((1, 1, 2, False), (1, 1, 1)),
-    "two vectors where unaligned": ((70000, 3, 2, False), (1, 2, 2)),
-    "a warp a row, four vectors a thread": ((32768, 1024, 2, True), (1, 128, 32)),
-    "few rows: a vector a thread": ((16, 1024, 2, True), (1, 128, 128)),
-    "the longest row of one chunk": ((16384, 8192, 2, True), (1, 1024, 256)),
-    "one vector more splits evenly": ((16384, 8191, 2, False), (2, 544, 256)),
-    "many chunks a row": ((4096, 65536, 2, True), (8, 1024, 256)),
-    "one row over all multiprocessors": ((1, 1048576, 2, True), (512, 256, 256)),
-    "100 million": ((1, 100_000_000, 4, True), (24415, 1024, 256)),
-}
+TILINGS = [
+    ((1, 1, 2, True), (1, 1, 1)),
+    ((1, 1, 2, False), (1, 1, 1)),
+    ((70000, 3, 2, False), (1, 2, 2)),  # two vectors where unaligned
+    ((32768, 1024, 2, True), (1, 128, 32)),  # a warp a row, four vectors a thread
+    ((16, 1024, 2, True), (1, 128, 128)),  # few rows: a vector a thread
+    ((16384, 8192, 2, True), (1, 1024, 256)),  # the longest row of one chunk
+    ((16384, 8191, 2, False), (2, 544, 256)),  # one vector more splits evenly
+    ((4096, 65536, 2, True), (8, 1024, 256)),
+    ((1, 1048576, 2, True), (512, 256, 256)),  # one row over all multiprocessors
+    ((1, 100_000_000, 4, True), (24415, 1024, 256)),
+]
 
 
-@over(("asked", "expected"), TILINGS.values())
+@over(("asked", "expected"), TILINGS)
 def test_tiling(asked, expected):
     tiling = program.tiling(shape(*asked), H200)
     assert (tiling.chunks, tiling.chunk_vectors, tiling.group) == expected
 
 
-# The launches of each rung for one row of 100 million float32.
+# The launches of each rung for one row of 100 million float32: kernels and their blocks.
 LONG = {
-    "naive": [("exp_sums", 1018, 256), ("divide", 1018, 256)],
-    "multi_pass": [
-        ("chunk_maxima", 24415, 256),
-        ("reduce_maxima", 24, 256),
-        ("reduce_maxima", 1, 256),
-        ("chunk_sums", 24415, 256),
-        ("reduce_sums", 24, 256),
-        ("reduce_sums", 1, 256),
-        ("normalise", 24415, 256),
-    ],
-    "fused": [("block_statistics", 24415, 256), ("global_reduce", 1, 256), ("normalise", 24415, 256)],
-    "fused_wide": [
-        ("block_statistics", 24415, 256),
-        ("merge_statistics", 24, 256),
-        ("merge_statistics", 1, 256),
-        ("normalise", 24415, 256),
-    ],
-    "fused_two": [("block_statistics", 1018, 256), ("merge_and_normalise", 1018, 256)],
-    "online": [("online_statistics", 1024, 256), ("online_normalise", 1024, 256)],
-    "cooperative": [("split_rows", 264, 512)],
+    "naive": "exp_sums 1018, divide 1018",
+    "multi_pass": "chunk_maxima 24415, reduce_maxima 24, reduce_maxima 1, "
+    "chunk_sums 24415, reduce_sums 24, reduce_sums 1, normalise 24415",
+    "fused": "block_statistics 24415, global_reduce 1, normalise 24415",
+    "fused_wide": "block_statistics 24415, merge_statistics 24, merge_statistics 1, normalise 24415",
+    "fused_two": "block_statistics 1018, merge_and_normalise 1018",
+    "online": "online_statistics 1024, online_normalise 1024",
+    "cooperative": "split_rows 264",
 }
 
 
-@over("name", LONG)
-def test_launches_for_one_row_of_100_million(name):
-    assert steps(RUNGS[name].plan(shape(1, 10**8), H200)) == LONG[name]
+@over(("name", "launches"), LONG.items())
+def test_launches_for_one_row_of_100_million(name, launches):
+    steps = RUNGS[name].plan(shape(1, 10**8), H200).steps
+    assert ", ".join(f"{step.kernel} {step.blocks}" for step in steps) == launches
+    assert {step.threads for step in steps} == {512 if name == "cooperative" else 256}
 
 
 @over("aligned", [True, False])
@@ -149,47 +135,38 @@ def test_parts_of_the_passes_do_not_share_places():
 
 
 # rows, columns, itemsize -> teams, blocks to a team, vectors of a share that are kept
-SPLITS = {
-    "one row of 100 million": ((1, 10**8, 4), (1, 264, 7168)),
-    "10 million: shared memory keeps three quarters": ((1, 10**7, 4), (1, 264, 7168)),
-    "1 million: all of it": ((1, 10**6, 4), (1, 261, 960)),
-    "no block with less than a vector a thread": ((1, 100_000, 4), (1, 49, 512)),
-    "a matrix of 64 MiB: every row a team": ((16, 2**20, 4), (16, 16, 7168)),
-    "400 MB: teams that keep a row": ((100, 2**20, 4), (7, 37, 7104)),
-    "two blocks a row": ((65537, 65536, 2), (132, 2, 4096)),
-    "rows beyond all shared memory": ((4, 10**8, 4), (1, 264, 7168)),
-}
+SPLITS = [
+    ((1, 10**8, 4), 1, 264, 7168),
+    ((1, 10**7, 4), 1, 264, 7168),  # shared memory keeps three quarters
+    ((1, 10**6, 4), 1, 261, 960),  # all of it
+    ((1, 100_000, 4), 1, 49, 512),  # no block with less than a vector a thread
+    ((16, 2**20, 4), 16, 16, 7168),  # 64 MiB: every row a team
+    ((100, 2**20, 4), 7, 37, 7104),  # 400 MB: teams that keep a row
+    ((65537, 65536, 2), 132, 2, 4096),  # two blocks a row
+    ((4, 10**8, 4), 1, 264, 7168),  # rows beyond all shared memory
+]
+# rows, columns, itemsize -> teams, blocks to a row, vectors in shared memory
+ON_CHIP = [
+    ((1, 10**7, 4), 1, 132, 10 * plans.PIECE_BYTES // 16),  # all of it
+    ((1, 10**6, 4), 1, 132, 0),  # in registers
+    ((1, 10_000, 4), 1, 6, 0),  # no block without a vector for each worker
+    ((16, 131072, 4), 16, 8, 0),  # 8 MiB: every row a team of eight
+    ((9, 2**20, 4), 9, 14, 10 * plans.PIECE_BYTES // 16),  # 4 MB each
+    ((1, 2 * 10**7, 2), 1, 132, 10 * plans.PIECE_BYTES // 16),
+]
 
 
-@pytest.mark.parametrize(("asked", "expected"), SPLITS.values(), ids=SPLITS.keys())
-def test_teams(asked, expected):
-    plan = RUNGS["cooperative"].plan(shape(*asked), H200)
-    (step,) = plan.steps
-    assert step.kernel == "split_rows"
-    assert step.cooperative
-    assert (step.blocks // plan.chunks, plan.chunks, plan.kept) == expected
-    assert step.shared_bytes == plan.kept * 16 <= plans.KEPT_BYTES
-    assert plan.words == expected[0] * (16 + 4 * (expected[1] + 1))
-
-
-# rows, columns, itemsize -> blocks to a row, pieces in shared memory
-ON_CHIP = {
-    "10 million: all of it": ((1, 10**7, 4), (132, 10)),
-    "1 million: in registers": ((1, 10**6, 4), (132, 0)),
-    "no block without a vector for each worker": ((1, 10_000, 4), (6, 0)),
-    "8 MiB: every row a team of eight": ((16, 131072, 4), (8, 0)),
-    "ten rows of 4 MB": ((9, 2**20, 4), (14, 10)),
-    "float16": ((1, 2 * 10**7, 2), (132, 10)),
-}
-
-
-@pytest.mark.parametrize(("asked", "expected"), ON_CHIP.values(), ids=ON_CHIP.keys())
-def test_rows_on_chip(asked, expected):
-    plan = RUNGS["on_chip"].plan(shape(*asked), H200)
+@over(("name", "split"), [*(("cooperative", split) for split in SPLITS), *(("on_chip", split) for split in ON_CHIP)])
+def test_teams_of_blocks(name, split):
+    asked, teams, blocks, kept = split
+    plan = RUNGS[name].plan(shape(*asked), H200)
     (step,) = plan.steps
     assert step.cooperative
-    assert (plan.chunks, step.shared_bytes // plans.PIECE_BYTES) == expected
-    assert plan.words == asked[0] * (16 + 4 * (expected[0] + 1))
+    assert (step.blocks, plan.chunks, step.shared_bytes) == (teams * blocks, blocks, kept * 16)
+    assert plan.words == teams * (16 + 4 * (blocks + 1))
+    if name == "cooperative":
+        assert step.kernel == "split_rows"
+        assert plan.kept == kept <= plans.KEPT_BYTES // 16
 
 
 @over(
