@@ -4,13 +4,15 @@ import itertools
 import re
 
 import pytest
+from support.grids import over
 from support.paths import ROOT
 
 from softbench import LAYER_EPS, RMS_EPS, kernels
 
-torch = pytest.importorskip("torch")
-from _softbench_kernels import _functions, _launch, _norm_backward, _norm_functions  # noqa: E402
-from torch import library  # noqa: E402
+pytest.importorskip("torch")
+import torch
+from _softbench_kernels import _functions, _launch, _norm_backward, _norm_functions
+from torch import library
 
 pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallback")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
@@ -26,19 +28,15 @@ def seen(monkeypatch):
         assert matrices[-1].is_contiguous()
         seen.append(tuple(matrices[0].shape))
 
-    def softmax_rows(columns, dtypes, device):
-        def launch(x, y):
-            note(x, y)
-            y.copy_(torch.softmax(x.double(), 1))
-
-        return lambda x: launch
-
     def side_rows(columns, dtypes, length, place, device):
         def launch(x, y):
             note(x, y)
             y.copy_(torch.softmax(x.double().view(-1, length, columns), 1).view_as(y))
 
         return launch
+
+    def softmax_rows(columns, dtypes, device):
+        return lambda x: side_rows(1, dtypes, columns, 0, device)
 
     def backward_rows(columns, dtypes, device):
         def launch(dy, y, dx):
@@ -72,13 +70,11 @@ def seen(monkeypatch):
             assert kinds((dy, t, weight, of_total, rstd, mean, *outputs)) == dtypes
             assert heads == (count > 1)
             centre, scale = _norm_backward.statistics_of(t.double(), rstd, mean, eps)
-            terms = torch.ones(count, columns, dtype=torch.float64).repeat(len(t) // count, 1)
-            found = _norm_functions.gradients(dy.double(), t.double(), per_row(weight, t), terms, of_total, centre, scale, layer)
-            vectors = dy.double() * (t - centre) * scale, dy.double()
-            for place, got in zip(outputs[:2], found[:2], strict=True):
-                _ = place is None or place.copy_(got)
-            for place, got in zip(outputs[2:], vectors, strict=True):
-                _ = place is None or place.copy_(got.view(-1, count, columns).sum(0).sum_to_size(place.shape))
+            given = dy.double(), t.double(), per_row(weight, t), None, of_total, centre, scale, layer
+            right = _norm_functions.gradients(*given)[0]
+            vectors = [m.view(-1, count, columns).sum(0) for m in (dy.double() * (t - centre) * scale, dy.double())]
+            for place, got in zip(outputs, [right, right, *vectors], strict=True):
+                _ = place is None or place.copy_(got.sum_to_size(place.shape))
             return True
 
         return launch
@@ -87,12 +83,11 @@ def seen(monkeypatch):
         monkeypatch.setattr(_launch, stub.__name__, stub)
     monkeypatch.setattr(_norm_backward, "backward_rows", norm_backward_rows)
     _functions.served.cache_clear()
-    for module in (_functions, _norm_functions):
-        monkeypatch.setattr(module, "require", lambda *given: None)
     monkeypatch.setattr(kernels, "_by_torch", lambda why, *given: bool(why))
     monkeypatch.setattr(_functions, "_empty", torch._C._dynamo.guards._empty_strided_cpu)
     monkeypatch.setattr(_functions, "_current", lambda: None)
     for module in (_functions, _norm_functions):
+        monkeypatch.setattr(module, "require", lambda *given: None)
         monkeypatch.setattr(module, "_again", {})
         monkeypatch.setitem(kernels._shortcuts, module.__name__.split(".")[-1], module.again)
     return seen
@@ -104,14 +99,21 @@ def either(request):
     return request.param == "kernels" and request.getfixturevalue("seen")
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (3, 5), (2, 3, 5), (2, 1, 3, 4), (0, 4), (4, 0), (2, 0, 3), (6, 1)])
-@pytest.mark.parametrize("out_dtype", [None, torch.float32, torch.bfloat16])
+@over("shape", [(), (5,), (3, 5), (2, 3, 5), (2, 1, 3, 4), (0, 4), (4, 0), (2, 0, 3), (6, 1)])
+@over("out_dtype", [None, torch.float32, torch.bfloat16])
 def test_softmax_of_any_shape_along_any_dimension(either, shape, out_dtype):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape))).half() * 8  # bfloat16 would round x visibly
     for dim in range(-max(1, len(shape)), max(1, len(shape))):
         y = kernels.softmax(x, dim, out_dtype)
         assert (y.dtype, y.is_contiguous()) == (out_dtype or torch.float16, True)
         torch.testing.assert_close(y, torch.softmax(x.double(), dim).to(y.dtype))
+
+
+def served_anew(function, *calls):
+    """Each of them calls what a test took away."""
+    for given in calls:
+        with pytest.raises(TypeError, match="NoneType"):
+            function(*given)
 
 
 def test_a_call_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
@@ -123,12 +125,7 @@ def test_a_call_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
     assert kernels.softmax(x.clone().requires_grad_()).grad_fn
     others = [x[:5], x.view(2, 3, 8), x.float(), x.T, x.new_empty(49)[1:].view(6, 8), torch.nn.Parameter(x)]
     others += [x.as_subclass(type("Other", (torch.Tensor,), {}))]
-    for other in others:
-        with pytest.raises(TypeError, match="NoneType"):
-            kernels.softmax(other)
-    for given in ((x, 0), (x, -1, torch.float32)):
-        with pytest.raises(TypeError, match="NoneType"):
-            kernels.softmax(*given)
+    served_anew(kernels.softmax, *((other,) for other in others), (x, 0), (x, -1, torch.float32))
 
 
 def test_a_norm_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
@@ -143,14 +140,11 @@ def test_a_norm_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
     assert torch.autograd.grad(same.sum(), weight)[0].any()
     rows = base[6:, :8]
     torch.testing.assert_close(kernels.rms_norm(rows), torch.rms_norm(rows, (8,), eps=RMS_EPS))
-    of_layer = (x, weight, None, residual.half()), (x, frozen)
+    served_anew(kernels.layer_norm, (x, weight, None, residual.half()), (x, frozen))
     weights = [torch.randn(16)[::2], torch.randn(9)[1:], torch.randn(6, 8), weight]
     weights += [frozen.half(), frozen.as_subclass(other)]
-    of_rms = [(t, frozen) for t in (x[:1], x.float(), x.as_subclass(other))] + [(x, w) for w in weights]
-    for function, calls in (kernels.layer_norm, of_layer), (kernels.rms_norm, [*of_rms, (x, frozen, None, None, 1e-3)]):
-        for given in calls:
-            with pytest.raises(TypeError, match="NoneType"):
-                function(*given)
+    calls = [*((t, frozen) for t in (x[:1], x.float(), x.as_subclass(other))), *((x, w) for w in weights)]
+    served_anew(kernels.rms_norm, *calls, (x, frozen, None, None, 1e-3))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -208,8 +202,8 @@ def test_gradients_of_norms(either, function):
     assert torch.autograd.gradcheck(function, (row, weight, bias))
 
 
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5), (0, 5), (4, 0)])
-@pytest.mark.parametrize("dtype", FLOATS)
+@over("shape", [(5,), (3, 5), (2, 3, 5), (0, 5), (4, 0)])
+@over("dtype", FLOATS)
 def test_norms_of_any_shape_and_mixed_dtypes(either, shape, dtype):
     """One weight per head too; results and gradients keep their dtypes."""
     functions = (kernels.rms_norm, torch.rms_norm, RMS_EPS), (kernels.layer_norm, torch.layer_norm, LAYER_EPS)
