@@ -6,39 +6,40 @@ from dataclasses import replace
 import pytest
 from support.settled import every
 
-torch = pytest.importorskip("torch")
-np = pytest.importorskip("numpy")
-from support import depths  # noqa: E402
-from support import emulated_threads as emulated  # noqa: E402
-from support.emulated_memory import tensor, values  # noqa: E402
+pytest.importorskip("torch")
+pytest.importorskip("numpy")
+import numpy as np
+import torch
+from support import depths
+from support import emulated_threads as emulated
+from support.emulated_memory import tensor, values
 
-from impls.cute import _layouts, _plans, losses, masks  # noqa: E402
-from impls.cute.htile.config import RowTileConfig  # noqa: E402
-from impls.cute.htile.packing import PackedTileConfig  # noqa: E402
-from softbench.cases import operators  # noqa: E402
-from softbench.measure.check import compare  # noqa: E402
-from softbench.measure.worker import loading  # noqa: E402
-from softbench.model import Case  # noqa: E402
+from impls.cute import _layouts, _plans, losses, masks
+from impls.cute.htile.config import RowTileConfig
+from impls.cute.htile.packing import PackedTileConfig
+from softbench.cases import operators
+from softbench.measure.check import compare
+from softbench.measure.worker import loading
+from softbench.model import Case
 
-LAYOUTS = {
-    "rows of a warp": RowTileConfig(64, 2, 1, 32, 8),
-    "warps": RowTileConfig(600, 2, 1, 64, 64),
-    "in shared memory": RowTileConfig(520, 2, 1, 64, 64, "shared"),
-    "float32 in shared memory": RowTileConfig(264, 4, 1, 64, 64, "shared"),
-    "read twice": RowTileConfig(328, 4, 1, 64, 64, "l1"),
-    "a cluster": RowTileConfig(712, 2, 2, 32, 32, "shared"),
-    "beside in registers": RowTileConfig(1400, 2, 2, 32, 32, "shared", beside=1),
-    "anywhere and beside": RowTileConfig(1029, 2, 1, 32, 32, "shared", False, beside=2),
-    "anywhere": RowTileConfig(77, 4, 1, 32, 32, aligned=False),
-    "anywhere in shared memory": RowTileConfig(146, 2, 1, 32, 8, "shared", aligned=False),
-    "anywhere, seven turns": RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),
-}
+LAYOUTS = [
+    RowTileConfig(64, 2, 1, 32, 8),  # rows of a warp
+    RowTileConfig(600, 2, 1, 64, 64),  # warps
+    RowTileConfig(520, 2, 1, 64, 64, "shared"),
+    RowTileConfig(264, 4, 1, 64, 64, "shared"),
+    RowTileConfig(328, 4, 1, 64, 64, "l1"),  # read twice
+    RowTileConfig(712, 2, 2, 32, 32, "shared"),  # a cluster
+    RowTileConfig(1400, 2, 2, 32, 32, "shared", beside=1),
+    RowTileConfig(1029, 2, 1, 32, 32, "shared", False, beside=2),
+    RowTileConfig(77, 4, 1, 32, 32, aligned=False),
+    RowTileConfig(146, 2, 1, 32, 8, "shared", aligned=False),
+    RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),  # seven turns
+]
 PACKED = [
     *(PackedTileConfig(columns, itemsize, 32, each) for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))),
     *(PackedTileConfig(127, 2, 64, 32, 4), PackedTileConfig(52, 2, 32, 4, 1, 4), PackedTileConfig(501, 2, 64, 64, 8)),
 ]
 MASKED = [PackedTileConfig(5, 2, 32, 1), PackedTileConfig(33, 4, 32, 8), PackedTileConfig(577, 2, 64, 32, 4), *PACKED[1:]]
-OTHER = {2: "float32", 4: "float16"}
 DTYPES = {2: ("bfloat16", "float16"), 4: ("float32",)}
 FILES = ("log_softmax", "log_softmax_backward", "masked_softmax", "biased_softmax")
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both")
@@ -79,12 +80,12 @@ def fault(case, inputs, config, **flags):
     return compare(case, inputs, computed(case, inputs, config, **flags)).reason
 
 
-@every(("layout", "layer"), itertools.product(LAYOUTS, [False, True]))
-def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
-    config, heads = LAYOUTS[layout], 3
-    columns, rows, own = config.columns, 3 * config.rows, {2: "float16", 4: "float32"}[config.itemsize]
-    other, pad = OTHER[config.itemsize], 8 if config.aligned else 1
-    generator = torch.Generator().manual_seed(len(layout))
+@every(("config", "layer"), itertools.product(LAYOUTS, [False, True]))
+def test_a_norm_of_mixed_dtypes_with_heads(config, layer):
+    heads, columns, rows = 3, config.columns, 3 * config.rows
+    own, other = ("float16", "float32") if config.itemsize == 2 else ("float32", "float16")
+    pad = 8 if config.aligned else 1
+    generator = torch.Generator().manual_seed(columns)
     x, residual = (torch.randn(rows, columns, generator=generator).half() + 0.5 for _ in range(2))
     weight, bias = (torch.randn(heads, columns, generator=generator).half() for _ in range(2))
     given = [*(tensor(x, own, pad), tensor(weight, other)), *(tensor(bias, own, 8), tensor(residual, other, pad))]
@@ -106,13 +107,13 @@ def test_a_norm_of_mixed_dtypes_with_heads(layout, layer):
 def test_a_funnel_takes_what_starts_anywhere():
     with emulated.family() as family:
         funnel = family("htile.registers").funnel
-        for dtype, (size, count) in itertools.product(OTHER.values(), [(8, 4), (12, 8), (16, 8)]):
+        for dtype, (size, count) in itertools.product(("float32", "float16"), [(8, 4), (12, 8), (16, 8)]):
             given = tensor(np.arange(size) - 2.5, dtype)
             for skip in range(size - count):
                 assert (values(funnel(given, skip, count)) == values(given)[skip : skip + count]).all()
 
 
-@every(("config", "operator"), itertools.product([*LAYOUTS.values(), *MASKED], ["masked_softmax", "biased_softmax"]))
+@every(("config", "operator"), itertools.product([*LAYOUTS, *MASKED], ["masked_softmax", "biased_softmax"]))
 def test_what_is_seen_adds_up_to_one(config, operator):
     """Rows that see nothing, nothing but -inf, infinity or NaN too; NaN is where nothing is seen. The last CTA has them."""
     columns, dtype = config.columns, DTYPES[config.itemsize][0]
@@ -126,25 +127,29 @@ def test_what_is_seen_adds_up_to_one(config, operator):
     assert compare(case, inputs, torch.where(found == 0, 1e-3, found)).reason
 
 
-@every(("layout", "online"), [(x, online) for x, c in LAYOUTS.items() for online in {True, c.peers == 1}])
-def test_what_lies_far_below_the_peak_is_not_lost(layout, online):
-    config = LAYOUTS[layout]
-    pairs = {2: [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")], 4: [("float32", "float32")]}
-    for dtype, out_dtype in pairs[config.itemsize][: 3 if online else 1]:
-        x = torch.cat([depths.peaks(config.columns, 8).to(getattr(torch, dtype)), depths.rows(config.columns, dtype, 6)])
-        assert not fault(Case("softmax", tuple(x.shape), dtype, out_dtype), (x,), config, online=online), dtype
+PAIRS = {2: [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")], 4: [("float32", "float32")]}
+MANY_WARPS = RowTileConfig(9216, 2, 4, 288, 288)  # pairs of 36 warps, more than the threads of one; the row rises to its end
 
 
-def test_many_warps_lose_nothing_either():
-    """Pairs of 36 warps, more than the threads of one; the row rises to its end."""
-    config, x = RowTileConfig(9216, 2, 4, 288, 288), depths.slopes(9216, 2)[1:].bfloat16()
-    assert not fault(Case("softmax", (1, 9216), "bfloat16", "bfloat16"), (x,), config)
+@every(
+    ("config", "dtypes", "online"),
+    [
+        *((c, dtypes, True) for c in LAYOUTS for dtypes in PAIRS[c.itemsize]),
+        *((c, PAIRS[c.itemsize][0], False) for c in LAYOUTS if c.peers > 1),
+        (MANY_WARPS, PAIRS[2][0], True),
+    ],
+)
+def test_what_lies_far_below_the_peak_is_not_lost(config, dtypes, online):
+    x = torch.cat([depths.peaks(config.columns, 8), depths.rows(config.columns, "float32", 6)])
+    if config is MANY_WARPS:
+        x = depths.slopes(9216, 2)[1:]
+    x = x.to(getattr(torch, dtypes[0]))
+    assert not fault(Case("softmax", tuple(x.shape), *dtypes), (x,), config, online=online)
 
 
-@every("layout", LAYOUTS)
-def test_logarithms_are_right_down_to_masks(layout):
+@every("config", LAYOUTS)
+def test_logarithms_are_right_down_to_masks(config):
     """A row each of normals, of a peak, with masks, and one that sees nothing."""
-    config = LAYOUTS[layout]
     for dtype in DTYPES[config.itemsize]:
         case = Case("log_softmax", (5, config.columns), dtype, dtype)
         x = torch.randn(5, config.columns, generator=torch.Generator().manual_seed(1))
@@ -155,10 +160,10 @@ def test_logarithms_are_right_down_to_masks(layout):
     assert compare(case, (x,), y + 1e-2 * (x > 1)).reason
 
 
-@every(("layout", "operator"), itertools.product(LAYOUTS, LOSSES))
-def test_losses_are_right(layout, operator):
+@every(("config", "operator"), itertools.product(LAYOUTS, LOSSES))
+def test_losses_are_right(config, operator):
     """Each layout with another of the hard inputs, which every second has with smoothing and z."""
-    config, declared, number = LAYOUTS[layout], operators.get(operator), list(LAYOUTS).index(layout)
+    declared, number = operators.get(operator), LAYOUTS.index(config)
     if operator.endswith("backward"):
         config = replace(config, apart=config.cluster > 1, keep="registers")
     own, *_, last = DTYPES[config.itemsize] * 2
@@ -173,33 +178,30 @@ def test_losses_are_right(layout, operator):
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 
 
-@every(("layout", "operator"), itertools.product(LAYOUTS, NORMS))
-def test_parts_of_a_row_that_differ(layout, operator):
+@every(("config", "operator"), itertools.product(LAYOUTS, NORMS))
+def test_parts_of_a_row_that_differ(config, operator):
     """Eight stretches around heights of their own, all of them far from 0: a mean is off, and must not move the deviation."""
-    config = LAYOUTS[layout]
     dtype = DTYPES[config.itemsize][0]
     for offset in (1e2, 1e4, 1e5):
         case = Case(operator, (2, config.columns), dtype, dtype)
         inputs = operators.get(operator).make_inputs(case, "cpu", 1)
         generator = torch.Generator().manual_seed(3)
-        heights = 60 * torch.randn(2, 8, generator=generator) + offset
-        heights = heights.repeat_interleave(-(-config.columns // 8), 1)[:, : config.columns]
+        heights = (60 * torch.randn(2, 8, generator=generator) + offset).repeat_interleave(-(-config.columns // 8), 1)
+        heights = heights[:, : config.columns]
         inputs[0].copy_(heights + torch.randn(heights.shape, generator=generator))
         assert not fault(case, inputs, config), offset
 
 
-@every("layout", LAYOUTS)
-def test_the_gradient_of_a_logarithm_is_right_down_to_masks(layout):
-    config = LAYOUTS[layout]
+@every("config", LAYOUTS)
+def test_the_gradient_of_a_logarithm_is_right_down_to_masks(config):
     for dtype, word in itertools.product(DTYPES[config.itemsize][:1], ("y-padding_inf", "peaked")):
         case = Case("log_softmax_backward", (3, config.columns), dtype, dtype, distribution=word)
         inputs = operators.get(case.operator).make_inputs(case, "cpu", 1)
         assert not fault(case, inputs, config), case.id
 
 
-@every("layout", LAYOUTS)
-def test_a_gradient_has_the_smallest_results(layout):
-    config = LAYOUTS[layout]
+@every("config", LAYOUTS)
+def test_a_gradient_has_the_smallest_results(config):
     dtype = DTYPES[config.itemsize][0]
     case = Case("softmax_backward", (12, config.columns), dtype, dtype)
     _, y = inputs = operators.get(case.operator).make_inputs(case, "cpu", 1)
