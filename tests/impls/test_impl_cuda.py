@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.cuda_family import FILE, NAMES, RUNGS, host, nvrtc, plans, program
+from support.grids import over
 from support.paths import ROOT
 from support.sass import kernels, sass
 from support.settled import drawn
@@ -18,7 +19,7 @@ from softbench.measure.cubin import cuobjdump, resources
 from softbench.measure.worker.loading import load
 from softbench.model import Case
 
-SOURCES = sorted({rung.source for rung in RUNGS.values()})
+FIRST = {rung.source: name for name, rung in reversed(RUNGS.items())}
 # A warp with eight vectors a lane and three blocks of 256 threads to a multiprocessor; a block of 512 alone on its own.
 MOST_REGISTERS = {"warp_rows_8": 80, "warp_rows_9": 80, "rows_on_chip": 128}
 
@@ -62,6 +63,10 @@ def case(dtype="float16", out_dtype=None, shape=(16, 256)):
     return Case("softmax", shape, dtype, out_dtype or dtype)
 
 
+def cubin(rung, *dtypes, arch="sm_90a"):
+    return host.cubin(case(*dtypes), RUNGS[rung], arch)
+
+
 def built(name, *arguments):
     return list(load(FILE, f"cuda_{name}").softbench_cubins(case(*arguments)))
 
@@ -73,12 +78,11 @@ def listing(cubin, path, option):
 
 
 def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiled):
-    asked = drawn(itertools.product(SOURCES, DTYPES), __name__, "kernels fit")
-    first = {source: next(rung for rung in RUNGS.values() if rung.source == source) for source in SOURCES}
-    cubins = [host.cubin(case(*dtypes), first[source], "sm_90a") for source, dtypes in asked]
-    for (source, dtypes), cubin, code in zip(asked, cubins, kernels(*cubins), strict=True):
+    asked = drawn(itertools.product(sorted(FIRST), DTYPES), __name__, "kernels fit")
+    cubins = [cubin(FIRST[source], *dtypes) for source, dtypes in asked]
+    for (source, dtypes), built, code in zip(asked, cubins, kernels(*cubins), strict=True):
         where = f"{source} {dtypes}"
-        taken = {kernel.name: kernel for kernel in resources(cubin)}
+        taken = {kernel.name: kernel for kernel in resources(built)}
         assert set(taken) == set(code) == {k for rung in RUNGS.values() if rung.source == source for k in rung.kernels}
         # 64 registers keep 1024 threads on a multiprocessor.
         assert {n: k.registers for n, k in taken.items() if k.registers > MOST_REGISTERS.get(n, 64)} == {}, where
@@ -93,18 +97,12 @@ def test_kernels_fit_their_launch_and_move_16_bytes_at_a_time(compiled):
 
 
 def test_cubins_are_hoppers(compiled, tmp_path):
-    assert "sm_90a" in listing(host.cubin(case(), RUNGS["naive"], "sm_90a"), tmp_path / "kernels.cubin", "-sass")
+    assert "sm_90a" in listing(cubin("naive"), tmp_path / "kernels.cubin", "-sass")
 
 
 WRITING = {
-    "divide",
-    "normalise",
-    "merge_and_normalise",
-    "online_rows",
-    "online_normalise",
-    "rows_in_shared",
-    "split_rows",
-    "rows_on_chip",
+    *("divide", "normalise", "merge_and_normalise", "online_rows"),
+    *("online_normalise", "rows_in_shared", "split_rows", "rows_on_chip"),
 }
 PLAIN = {"rows_on_chip"}  # whose stores do not stream
 
@@ -123,26 +121,25 @@ def expected_loads(name):
     return special.get(name, 0 if name in reducing else program.UNROLL)
 
 
-@pytest.mark.parametrize(("name", "blocks"), [("cooperative", 2), ("on_chip", 1)])
+@over(("name", "blocks"), [("cooperative", 2), ("on_chip", 1)])
 def test_cooperative_blocks_fit_a_multiprocessor_of_hopper(compiled, name, blocks):
     # 228 KB of shared memory, of which 1 KB a block is the system's own; 65536 registers.
-    for kernel in resources(host.cubin(case(), RUNGS[name], "sm_90a")):
+    for kernel in resources(cubin(name)):
         static = kernel.shared_bytes % 1024  # cuobjdump counts the system's KB as well
         assert blocks * (RUNGS[name].shared_bytes + static + 1024) <= 228 * 1024
         assert blocks * plans.SPLIT_THREADS * kernel.registers <= 65536
 
 
 def test_warps_exchange_nothing_through_shared_memory(compiled):
-    (text,) = sass(host.cubin(case(), RUNGS["warp"], "sm_90a"))
+    (text,) = sass(cubin("warp"))
     assert "SHFL.BFLY" in text
     assert re.findall(r"BAR\.SYNC|LDS|STS", text) == []
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_parameters_are_as_long_as_the_kernels_expect(compiled, tmp_path, source):
+@over("rung", FIRST.values())
+def test_parameters_are_as_long_as_the_kernels_expect(compiled, tmp_path, rung):
     # Kernel parameters begin at byte 528 of the constant bank on sm_90.
-    rung = next(rung for rung in RUNGS.values() if rung.source == source)
-    text = listing(host.cubin(case(), rung, "sm_90a"), tmp_path / "kernels.cubin", "-res-usage")
+    text = listing(cubin(rung), tmp_path / "kernels.cubin", "-res-usage")
     sizes = dict(re.findall(r"Function (\S+):\s.*?CONSTANT\[0\]:(\d+) ", text))
     for name, size in sizes.items():
         level = program.LEVEL.size if name in ("reduce_maxima", "reduce_sums", "merge_statistics") else 0
@@ -182,33 +179,31 @@ def test_second_build_comes_from_the_cache(builds, cache):
 
 
 def test_other_dtypes_targets_compilers_and_sources_are_built_apart(builds, tmp_path, monkeypatch):
-    rung = RUNGS["fused"]
-    host.cubin(case(), rung, "sm_90a")
-    host.cubin(case(out_dtype="float32"), rung, "sm_90a")
-    host.cubin(case(), rung, "sm_80")
-    host.cubin(case(), RUNGS["online"], "sm_90a")
+    cubin("fused")
+    cubin("fused", "float16", "float32")
+    cubin("fused", arch="sm_80")
+    cubin("online")
     monkeypatch.setattr(nvrtc, "_compiler_version", lambda: (13, 5))
-    host.cubin(case(), rung, "sm_90a")
+    cubin("fused")
     (tmp_path / "numeric.cuh").write_text("// changed\n")
     monkeypatch.setattr(nvrtc, "SOURCES", tmp_path)
-    host.cubin(case(), rung, "sm_90a")
+    cubin("fused")
     assert len(builds) == 6
 
 
-@pytest.mark.parametrize("damage", [b"", b"\0" * 16, b"\0" * 64], ids=["empty", "short", "other bytes"])
-def test_damaged_cache_file_is_built_again(builds, cache, damage):
-    host.cubin(case(), RUNGS["fused"], "sm_90a")
+def test_damaged_cache_file_is_built_again(builds, cache):
+    cubin("fused")
     (path,) = cache.iterdir()
-    path.write_bytes(damage)
-    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 2"
-    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 2"
-    assert list(cache.iterdir()) == [path]
+    for number, damage in enumerate((b"", b"\0" * 16, b"\0" * 64), 2):
+        path.write_bytes(damage)
+        assert cubin("fused") == cubin("fused") == f"cubin {number}".encode()
+        assert list(cache.iterdir()) == [path]
 
 
 def test_unwritable_cache_only_costs_time(builds, cache):
     cache.write_text("a file where the folder should be")
-    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 1"
-    assert host.cubin(case(), RUNGS["fused"], "sm_90a") == b"cubin 2"
+    assert cubin("fused") == b"cubin 1"
+    assert cubin("fused") == b"cubin 2"
 
 
 def test_cache_folder_without_a_choice_is_in_the_home(monkeypatch):
@@ -223,7 +218,7 @@ def test_source_that_does_not_compile_shows_the_log(compiled, tmp_path, monkeypa
         nvrtc.cubin("broken.cu", {}, "sm_90a")
 
 
-@pytest.mark.parametrize(
+@over(
     ("dtype", "out_dtype", "message"),
     [
         ("float64", "float64", "float64 input: the kernels read float16, bfloat16, float32"),
@@ -231,7 +226,7 @@ def test_source_that_does_not_compile_shows_the_log(compiled, tmp_path, monkeypa
         ("float16", "bfloat16", "bfloat16 output of float16"),
     ],
 )
-@pytest.mark.parametrize("name", NAMES)
+@over("name", NAMES)
 def test_other_dtypes_are_refused_before_anything_is_compiled(builds, name, dtype, out_dtype, message):
     with pytest.raises(Unsupported, match=message):
         built(name, dtype, out_dtype)
