@@ -1,7 +1,9 @@
 """Attention in Triton: the kernel in Triton's interpreter against the operator, and its cubins, without a GPU."""
 
+import itertools
+
 import pytest
-from support.interpreted import ends_well, interpret
+from support.interpreted import ends_well, faulty, interpret, is_wrong
 from support.paths import ROOT
 from support.settled import every
 
@@ -55,31 +57,24 @@ FAULTS = {
 
 @every(("old", "new"), FAULTS.values())
 def test_faults_are_found(tmp_path, old, new):
-    (tmp_path / "attention.py").write_text(FILE.read_text())
-    text = (FILE.parent / "_flash.py").read_text()
-    assert text.count(old) == 1
-    (tmp_path / "_flash.py").write_text(text.replace(old, new))
-    done = interpret(KERNEL + VALUES, tmp_path / "attention.py")
-    assert "AssertionError" in done.stderr, done.stderr[-1000:]
+    faulty(tmp_path, FILE.with_name("_flash.py"), old, new)
+    is_wrong(interpret(KERNEL + VALUES, tmp_path / "attention.py"))
 
 
-def built(tile, dimension, operator="attention_causal", dtype="float16"):
-    asked = Case(operator, (2, 4, 1024, dimension), dtype, dtype)
-    ((name, code),) = load(FILE, "triton_attention").softbench_cubins(asked, tile)
+def case(operator, shape):
+    return Case(operator, shape, "float16", "float16")
+
+
+@every(("dimension", "tile"), itertools.product((64, 128), ("64x64", "128x64", "128x128")))
+def test_it_compiles_for_hopper_without_spills(dimension, tile):
+    ((name, code),) = load(FILE, "triton_attention").softbench_cubins(case("attention_causal", (2, 4, 1024, dimension)), tile)
     (found,) = cubin.resources(code)
     assert name == found.name == "flash"
-    return found
-
-
-@pytest.mark.parametrize("dimension", [64, 128])
-@pytest.mark.parametrize("tile", ["64x64", "128x64", "128x128"])
-def test_it_compiles_for_hopper_without_spills(tile, dimension):
-    assert built(tile, dimension).stack_bytes == 0
+    assert found.stack_bytes == 0
 
 
 def test_refusals_and_empty_cases():
     factory = load(FILE, "triton_attention")
     with pytest.raises(Unsupported, match="head dimension of 96"):
-        factory(Case("attention", (1, 1, 4, 96), "float16", "float16"), "64x64")
-    empty = Case("attention", (0, 1, 4, 64), "float16", "float16")
-    assert list(factory.softbench_cubins(empty, "64x64")) == []
+        factory(case("attention", (1, 1, 4, 96)), "64x64")
+    assert list(factory.softbench_cubins(case("attention", (0, 1, 4, 64)), "64x64")) == []

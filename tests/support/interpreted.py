@@ -25,6 +25,19 @@ def ends_well(done):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def faulty(folder, path, old, new):
+    """Copy the Python files beside a kernel's into a folder, with a change of its text."""
+    for other in path.parent.glob("*.py"):
+        (folder / other.name).write_text(other.read_text())
+    text = path.read_text()
+    assert text.count(old) == 1
+    (folder / path.name).write_text(text.replace(old, new))
+
+
+def is_wrong(done):
+    assert "AssertionError" in done.stderr, done.stderr[-1000:]
+
+
 def interpreted(folder, code):
     """Run a script, from a file in the folder, where the interpreter reads its kernels. It must end well."""
     path = folder / "script.py"
