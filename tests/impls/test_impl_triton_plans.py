@@ -7,16 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 from support.grids import over
-from support.paths import ROOT
+from support.triton_family import FAMILY, RUNGS, case
 
 from softbench import Unsupported
 from softbench.measure.worker.loading import load
-from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
-FAMILY = ROOT / "impls" / "triton"
-RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best", "split")
+PLANS = (*RUNGS, "split")
 SHAPES = [(1, 1), (37, 7), (32768, 256), (4096, 16384), (4096, 32768), (4096, 65536), (3, 50257), (1, 10**8), (1, 2**31 - 2**24)]
 
 
@@ -28,13 +26,9 @@ def plan(rung, rows, columns, dtype="float16"):
     return of("_plans", rung)(case(rows, columns, dtype))
 
 
-def case(rows, columns, dtype="float16", out_dtype="", **changes):
-    return Case("softmax", (rows, columns), dtype, out_dtype or dtype, **changes)
-
-
 @over("shape", SHAPES)
 @over("dtype", ["float16", "float32", "float64"])
-@over("rung", RUNGS)
+@over("rung", PLANS)
 def test_a_plan_covers_the_row(rung, shape, dtype):
     """Every column has a lane, and the last lane's column fits 32 bits."""
     try:
@@ -57,17 +51,15 @@ def test_the_ladder_adds_one_idea_at_a_time():
     """Field by field: what differs between a rung and the one before, for a row of one tile and one of many chunks."""
     ladder = ("single", "wide", "chunked", "exp2", "unrolled", "two_reads")
     steps = []
-    for before, after in itertools.pairwise(ladder):
-        one, other = asdict(plan(before, 4096, 8192)), asdict(plan(after, 4096, 8192))
+    for one, other in itertools.pairwise(asdict(plan(rung, 4096, 8192)) for rung in ladder):
         steps.append({name for name in one if one[name] != other[name]})
     assert steps == [{"wide"}, set(), {"exp2"}, set(), {"policy", "reread", "num_warps"}]
     long = [plan(rung, 4096, 131072) for rung in ladder[2:]]
-    assert [p.form for p in long] == ["chunks"] * 4
-    assert [(p.exp2, p.unroll, p.hints, p.num_stages) for p in long] == [
-        (False, 1, False, 3),
-        (True, 1, False, 3),
-        (True, 4, False, 3),
-        (True, 1, True, 1),
+    assert [(p.form, p.exp2, p.unroll, p.hints, p.num_stages) for p in long] == [
+        ("chunks", False, 1, False, 3),
+        ("chunks", True, 1, False, 3),
+        ("chunks", True, 4, False, 3),
+        ("chunks", True, 1, True, 1),
     ]
 
 
@@ -105,32 +97,29 @@ def test_the_vector_divides_length_and_stride():
     assert vector(1024, 0, 4) == 4
 
 
-@pytest.mark.parametrize("rung", ["triton_three_pass", "triton_two_reads"])
-def test_refusals(rung):
-    factory = of("ladder", rung)
-    with pytest.raises(Unsupported, match="int8"):
-        factory(case(4, 4, "int8"))
-    with pytest.raises(Unsupported, match="elements at most"):
-        factory(case(1, 2**31))
-
-
-def test_one_tile_says_what_it_holds():
-    with pytest.raises(Unsupported, match="32768 columns of float32"):
-        of("ladder", "triton_single")(case(4, 32769, "float32"))
-    with pytest.raises(Unsupported, match="16384 columns of float64"):
-        of("ladder", "triton_wide")(case(4, 16385, "float64"))
+@over(
+    ("rung", "asked", "words"),
+    [
+        ("three_pass", case(4, 4, "int8"), "int8"),
+        ("two_reads", case(4, 4, "int8"), "int8"),
+        ("three_pass", case(1, 2**31), "elements at most"),
+        ("two_reads", case(1, 2**31), "elements at most"),
+        ("single", case(4, 32769, "float32"), "32768 columns of float32"),
+        ("wide", case(4, 16385, "float64"), "16384 columns of float64"),
+    ],
+)
+def test_refusals(rung, asked, words):
+    with pytest.raises(Unsupported, match=words):
+        of("ladder", f"triton_{rung}")(asked)
 
 
 @pytest.fixture
 def launched(monkeypatch):
     """A GPU that writes down what it is asked to run."""
     globals_ = of("_launch", "bind").__globals__
-    asked = []
-    target = SimpleNamespace(arch=90)
+    asked, built, target = [], [], SimpleNamespace(arch=90)
     active = SimpleNamespace(get_current_device=lambda: 0, get_current_stream=lambda device: 77, get_current_target=lambda: target)
     monkeypatch.setitem(globals_, "driver", SimpleNamespace(active=active))
-
-    built = []
 
     def build(call, plan, unaligned=(), target=None):
         built.append((call, plan, unaligned, target))
@@ -200,7 +189,7 @@ def test_candidates_are_compiled_ahead_as_they_will_be_launched(launched, monkey
 def test_choices_are_remembered(tmp_path, monkeypatch):
     """Measured once, then read; a file that is no choice, or a plan that is not in question, is measured again."""
     choose = of("_tuning", "choose")
-    which, names = case(32768, 1024), choose.__globals__
+    which = case(32768, 1024)
     plans = of("_plans", "candidates")(which)
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
@@ -212,7 +201,7 @@ def test_choices_are_remembered(tmp_path, monkeypatch):
         measured.append(case)
         return {p: 1.0 + abs(i - 2) for i, p in enumerate(plans)}
 
-    monkeypatch.setitem(names, "measure", measure)
+    monkeypatch.setitem(choose.__globals__, "measure", measure)
     assert choose(which) == choose(which) == plans[2]
     assert len(measured) == 1
     (file,) = (tmp_path / "triton").iterdir()
@@ -227,11 +216,7 @@ def test_choices_are_remembered(tmp_path, monkeypatch):
     assert len(measured) == 8
 
 
-@pytest.mark.parametrize(
-    "which",
-    [case(32768, 1024, timed=False), case(16, 256), case(32768, 1024, layout="padded-1")],
-    ids=["checked only", "small", "padded"],
-)
+@over("which", [case(32768, 1024, timed=False), case(16, 256), case(32768, 1024, layout="padded-1")])
 def test_what_is_not_worth_measuring_has_the_default(which, monkeypatch):
     choose = of("_tuning", "choose")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -240,7 +225,7 @@ def test_what_is_not_worth_measuring_has_the_default(which, monkeypatch):
     assert choose(which) == of("_plans", "best")(which)
 
 
-@pytest.mark.parametrize("host", [0.5e-6, 30e-6], ids=["quick host", "slow host"])
+@over("host", [0.5e-6, 30e-6])
 def test_a_race_takes_the_least_of_all_rounds_and_not_the_hosts_time(monkeypatch, host):
     """Kernels of 9, 6 and 3 us, ten times as slow in every second round, behind launches of `host` seconds."""
     at = {"host": 0.0, "gpu": 0.0, "turn": -1}

@@ -5,13 +5,13 @@ from support.paths import ROOT
 
 FAMILY = ROOT / "impls" / "triton"
 COPY = ROOT / "softbench" / "measure" / "roof" / "streams.py"
-ANY_LENGTH = ("three_pass", "chunked", "exp2", "unrolled", "two_reads", "best")
 RUNGS = ("three_pass", "single", "wide", "chunked", "exp2", "unrolled", "two_reads", "best")
+ANY_LENGTH = [rung for rung in RUNGS if rung not in ("single", "wide")]
 
 
 def file(rung):
     return FAMILY / ("best.py" if rung == "best" else "ladder.py")
 
 
-def case(rows, columns, dtype="float16", out_dtype=""):
-    return Case("softmax", (rows, columns), dtype, out_dtype or dtype)
+def case(rows, columns, dtype="float16", out_dtype="", **more):
+    return Case("softmax", (rows, columns), dtype, out_dtype or dtype, **more)
