@@ -20,25 +20,23 @@ from impls.cute.htile.config import RowTileConfig, SplitTileConfig
 from impls.cute.htile.launch import launch_rows, launch_split
 from impls.cute.htile.layouts import choose
 
-OPERATORS = ["backward", "rmsnorm", "layernorm", "add_layernorm"]
-INPUTS = {"backward": 2, "rmsnorm": 1, "layernorm": 1, "add_layernorm": 2}
-OUTPUTS = {"backward": 1, "rmsnorm": 1, "layernorm": 1, "add_layernorm": 2}
-WEIGHTS = {"backward": 0, "rmsnorm": 1, "layernorm": 2, "add_layernorm": 2}
+# Matrices that are read, and written; weights.
+OPERATORS = {"backward": (2, 1, 0), "rmsnorm": (1, 1, 1), "layernorm": (1, 1, 2), "add_layernorm": (2, 2, 2)}
 
 
 def compiled(operator, config, dtype="bfloat16", weight=""):
     """(registers, stack bytes, cubin) of an operator; weight: the dtype of the weights, that of the rows by default."""
-    code = _host.cubin(build(operator, config, dtype, weight or dtype))
+    weight, layer = weight or dtype, operator != "rmsnorm"
+    total, statistic = (dtype, "float32") if operator == "add_layernorm" else ("", "")
+    build = norm(config, layer, dtype, weight, weight if layer else "", total, dtype, total, statistic, statistic)
+    if operator == "backward":
+        build = _host.Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3)
+    code = _host.cubin(build)
     (used,) = cubin.resources(code)
     return used.registers, used.stack_bytes, code
 
 
-def build(operator, config, dtype, weight):
-    if operator == "backward":
-        return _host.Build("softmax_backward.SoftmaxBackward", config, (dtype,) * 3)
-    layer = operator != "rmsnorm"
-    total, statistic = (dtype, "float32") if operator == "add_layernorm" else ("", "")
-    dtypes = (dtype, weight, weight if layer else "", total, dtype, total, statistic, statistic)
+def norm(config, layer, *dtypes):
     return _host.Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", 1e-5)))
 
 
@@ -47,26 +45,23 @@ def count(sass, pattern):
 
 
 def chosen(operator, columns, dtype, aligned=True):
-    return choose(columns, _plans.ITEM_BYTES[dtype], "sm_90", aligned, INPUTS[operator], WEIGHTS[operator])
+    inputs, _, weights = OPERATORS[operator]
+    return choose(columns, _plans.ITEM_BYTES[dtype], "sm_90", aligned, inputs, weights)
 
 
-def test_a_norm_of_two_matrices_into_two_spills_nothing():
-    sizes = (1024, 4096, 16384, 65536, 131072, 262144)
-    asked = drawn(itertools.product(sizes, ("bfloat16", "float32")), __name__, "two matrices")
-    built = [compiled("add_layernorm", chosen("add_layernorm", *which), which[1]) for which in asked]
-    for which, (registers, stack, _), text in zip(asked, built, sass(*(code for *_, code in built)), strict=True):
-        assert stack == 0, which
-        assert not count(text, r"\b(STL|LDL)\b"), which
-        assert registers <= 168, which
+@every(("columns", "dtype"), itertools.product((1024, 4096, 16384, 65536, 131072, 262144), ("bfloat16", "float32")))
+def test_a_norm_of_two_matrices_into_two_spills_nothing(columns, dtype):
+    registers, stack, code = compiled("add_layernorm", chosen("add_layernorm", columns, dtype), dtype)
+    assert stack == 0
+    assert not count(sass(code)[0], r"\b(STL|LDL)\b")
+    assert registers <= 168
 
 
-def test_any_number_of_columns_without_spills():
-    sizes = [(1, "float16"), (1001, "bfloat16"), (131071, "float32")]
-    asked = drawn(itertools.product(OPERATORS, sizes), __name__, "any number of columns")
-    built = [compiled(operator, chosen(operator, *size, aligned=False), size[1]) for operator, size in asked]
-    for which, (_, stack, _), text in zip(asked, built, sass(*(code for *_, code in built)), strict=True):
-        assert stack == 0, which
-        assert count(text, r"STG\.E(\.U16)? "), f"{which}: the ends of a row are stored one by one"
+@every(("operator", "size"), itertools.product(OPERATORS, [(1, "float16"), (1001, "bfloat16"), (131071, "float32")]))
+def test_any_number_of_columns_without_spills(operator, size):
+    _, stack, code = compiled(operator, chosen(operator, *size, aligned=False), size[1])
+    assert stack == 0
+    assert count(sass(code)[0], r"STG\.E(\.U16)? "), "the ends of a row are stored one by one"
 
 
 @every(("operator", "columns"), itertools.product(OPERATORS, (1048576, 1000001)))
@@ -84,11 +79,11 @@ def test_what_is_read_and_written():
     codes = [compiled(operator, RowTileConfig(4096, 2, 1, 256, 256, keep))[2] for operator, keep in asked]
     for (operator, keep), text in zip(asked, sass(*codes), strict=True):
         where = (operator, keep)
-        row, weights = 2 * INPUTS[operator], 2 * WEIGHTS[operator]
+        row, written, weights = (2 * count for count in OPERATORS[operator])
         reads = {"registers": row, "l1": 2 * row, "shared": 0}[keep]
         assert count(text, r"LDG\.E\S*\.128") == reads + weights, where
         assert count(text, r"LDGSTS\.E\S*\.128") == (row if keep == "shared" else 0), where
-        assert count(text, r"STG\.E\S*\.128") == 2 * OUTPUTS[operator], where
+        assert count(text, r"STG\.E\S*\.128") == written, where
         assert count(text, r"LDG\.E") == reads + weights, f"{where}: nothing is read in smaller pieces"
 
 
@@ -173,10 +168,9 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
 
 @over(("layer", "weight", "mean", "reason"), [(False, "float32", "float32", "no mean"), (True, "int8", "", "int8")])
 def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
-    dtypes = ("float32", weight, "", "", "float32", "", "", mean)
-    config = RowTileConfig(4096, 4, 1, 256, 256)
+    build = norm(RowTileConfig(4096, 4, 1, 256, 256), layer, "float32", weight, "", "", "float32", "", "", mean)
     with pytest.raises(Exception, match=reason):
-        _host.cubin(_host.Build("norm.Norm", config, dtypes, (("layer", layer), ("eps", 1e-5))))
+        _host.cubin(build)
 
 
 @every(
