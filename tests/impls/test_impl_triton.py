@@ -1,6 +1,4 @@
-"""The Triton ladder and triton_best: plans, cubins, launches, and the kernels in Triton's interpreter against float64."""
-
-import itertools
+"""The kernels of the Triton ladder and of triton_best in Triton's interpreter, against float64."""
 
 import pytest
 from support.interpreted import ends_well, interpret
@@ -8,8 +6,6 @@ from support.settled import every
 from support.triton_family import ANY_LENGTH, RUNGS, file
 
 pytest.importorskip("triton")
-
-
 KERNEL = """
 from softbench.cases.operators.inputs import same_bits
 factory = load(Path(sys.argv[1]), sys.argv[2])
@@ -28,41 +24,23 @@ def right(x, out_dtype=None):
 """
 
 
-def runs(body, rung):
-    ends_well(interpret(KERNEL + body, file(rung), f"triton_{rung}"))
-
-
-@every("rung", RUNGS)
-def test_rows_of_every_dtype(rung):
-    """Columns 1 and 7 are below a vector, 1000 a multiple of it but no power of two, 4097 odd, 20000 over one tile."""
-    shapes = "(5, 1), (3, 7), (5, 1000), (3, 4097), (2, 20000)"
-    body = f"""
+# Columns 1 and 7 are below a vector, 1000 a multiple of it but no power of two, 4097 odd, 20000 over one tile.
+DTYPES = """
 for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-    for shape in ({shapes}):
-        if shape[1] <= 16384 or dtype != torch.float64 or {rung in ANY_LENGTH}:
+    for shape in ((5, 1), (3, 7), (5, 1000), (3, 4097), (2, 20000)):
+        if shape[1] <= 16384 or dtype != torch.float64 or {any_length}:
             right((3 * torch.randn(shape, dtype=torch.float64)).to(dtype))
 right(torch.randn(4, 64).half(), "float32")
 right(torch.randn(2, 9000), "float16")
 """
-    runs(body, rung)
-
-
-@every("rung", ANY_LENGTH)
-def test_long_rows(rung):
-    """Many chunks, the last one of one element; enough rows that `best` does not split them, once."""
-    shapes = "(2, 36865), (132, 33001)" if rung == "best" else "(2, 36865)"
-    body = f"""
-for shape in ({shapes},):
+# Many chunks, the last one of one element; enough rows that `best` does not split them.
+LONG = """
+for shape in ((2, 36865), {more}):
     right((3 * torch.randn(shape)))
     right((3 * torch.randn(shape)).half())
 """
-    runs(body, rung)
-
-
-@every("span", [1, 2, 4])
-def test_several_chunks_at_a_time(span):
-    """Parts of one and of three chunks, the last ones short; lanes with nothing but -inf, and below float32's range."""
-    body = f"""
+# Several chunks at a time, in parts of one and of three, the last ones short; lanes of nothing but -inf, and below float32's range.
+SPANS = """
 rung, split = load(Path(sys.argv[1]).parent / "_launch.py", "rung"), load(Path(sys.argv[1]).parent / "_plans.py", "split")
 factory = lambda case: rung(case, lambda c: replace(split(c), block=256, parts=-(-c.columns // 768), span={span}))
 for dtype in (torch.float16, torch.float32, torch.float64):
@@ -73,9 +51,7 @@ for dtype in (torch.float16, torch.float32, torch.float64):
     right(x)
 right(torch.full((1, 777), -1e300, dtype=torch.float64))
 """
-    runs(body, "best")
-
-
+# Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets.
 SPECIAL = """
 n = {columns}
 x = torch.randn(9, n)
@@ -100,18 +76,8 @@ x[3] = torch.linspace(-30, 30, n)
 x[4] = torch.linspace(30, -30, n)
 right(x)
 """
-
-
-@every(("columns", "rung"), itertools.product((300, 20000), RUNGS))
-def test_masked_rows_and_extreme_values(rung, columns):
-    """Each row exercises another of: partial maxima of -inf, +inf, NaN at every place, finfo limits, large offsets."""
-    runs(SPECIAL.format(columns=columns, copies=1, sixteen=False), rung)
-
-
-@every("rung", ["three_pass", "chunked", "exp2", "two_reads", "best"])
-def test_what_lies_far_below_the_peak_is_not_lost(rung):
-    """With an exp2 that flushes as ex2.approx.ftz does, which numpy's would not; the last row `best` splits."""
-    body = """
+# With an exp2 that flushes as ex2.approx.ftz does, which numpy's would not; the last row `best` splits.
+FAR_BELOW = """
 import numpy as np
 from support import depths
 exp2 = np.exp2
@@ -124,24 +90,18 @@ for dtype in ("bfloat16", "float32", "float16"):
         x = depths.rows(columns, dtype, count)
         right(x)
 """
-    runs(body, rung)
-
-
-def test_masked_rows_in_pieces():
-    """132 rows and more of 16 bits and over 8192 columns are what `best` holds in pieces."""
-    spikes = """
+# 132 rows and more of 16 bits and over 8192 columns are what `best` holds in pieces.
+PIECES = (
+    SPECIAL.format(columns=9001, copies=15, sixteen=True)
+    + """
 x = torch.randn(135, n).half()
 for row in range(135):  # exp overflows unless the maximum comes from the right piece
     x[row, row * n // 135] = 200
 right(x)
 """
-    runs(SPECIAL.format(columns=9001, copies=15, sixteen=True) + spikes, "best")
-
-
-@every("rung", ["single", "chunked", "best"])
-def test_views_and_ranks(rung):
-    """Transposed, strided, stride 0, unaligned and padded rows; 0-d to 4-D; nothing to do."""
-    body = """
+)
+# Transposed, strided, stride 0, unaligned and padded rows; 0-d to 4-D; nothing to do.
+VIEWS = """
 right(torch.randn(64, 40).t())
 right(torch.randn(4, 80)[:, ::2])
 right(torch.randn(40).expand(5, 40))
@@ -155,4 +115,19 @@ right(torch.randn(20000, 2).t())
 for shape in ((), (9,), (2, 3, 4, 5), (0, 5), (5, 0), (2, 0, 4)):
     right(torch.randn(shape))
 """
-    runs(body, rung)
+
+
+@every(
+    ("rung", "body"),
+    [
+        *((rung, DTYPES.format(any_length=rung in ANY_LENGTH)) for rung in RUNGS),
+        *((rung, LONG.format(more="(132, 33001)" if rung == "best" else "")) for rung in ANY_LENGTH),
+        *(("best", SPANS.format(span=span)) for span in (1, 2, 4)),
+        *((rung, SPECIAL.format(columns=n, copies=1, sixteen=False)) for n in (300, 20000) for rung in RUNGS),
+        *((rung, FAR_BELOW) for rung in ANY_LENGTH if rung != "unrolled"),
+        ("best", PIECES),
+        *((rung, VIEWS) for rung in ("single", "chunked", "best")),
+    ],
+)
+def test_every_rung_is_right(rung, body):
+    ends_well(interpret(KERNEL + body, file(rung), f"triton_{rung}"))

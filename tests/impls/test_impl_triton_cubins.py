@@ -10,7 +10,7 @@ from softbench.model import Case
 
 pytest.importorskip("triton")
 from support.sass import sass
-from support.settled import every
+from support.settled import drawn, every
 from support.triton_family import ANY_LENGTH, COPY, RUNGS, case, file
 
 
@@ -30,7 +30,7 @@ def test_cubins_of_the_best_do_not_spill(dtype, columns):
         assert kernel.registers <= 128
 
 
-@pytest.mark.parametrize(("columns", "registers"), [(16384, 32), (32768, 64), (65536, 64)])
+@every(("columns", "registers"), [(16384, 32), (32768, 64), (65536, 64)])
 def test_pieces_leave_room_for_a_second_block(columns, registers):
     """512 threads of 64 registers fill half of the register file; one block alone leaves the memory idle at its end."""
     ((name, code),) = cubins("best", case(4096, columns, "bfloat16"))
@@ -39,7 +39,7 @@ def test_pieces_leave_room_for_a_second_block(columns, registers):
     assert kernel.registers <= registers
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@every("rung", RUNGS)
 def test_every_rung_compiles(rung):
     assert len(cubins(rung, case(16, 8))) == 1
     assert len(cubins(rung, case(4, 1024, "bfloat16", "float32"))) == 1
@@ -56,6 +56,7 @@ def words(*codes):
 def test_float32_has_results_below_2_to_the_minus_126():
     """exp2 that keeps them compares with -126; one that flushes them to zero does not."""
     asked = [(rung, n) for rung in RUNGS for n in (1000, 16384, 1 << 20) if n == 1000 or rung in ANY_LENGTH]
+    asked = drawn(asked, __name__, "subnormals")
     codes = [cubins(rung, case(2, columns, "float32"))[-1][1] for rung, columns in asked]
     flushing = [which for which, found in zip(asked, words(*codes), strict=True) if "-126," not in found]
     assert not flushing
@@ -106,7 +107,7 @@ def test_nothing_is_read_before_the_kernel_before_has_ended():
 
 def test_the_roof_moves_exactly_one_vector_a_thread():
     """3 rows leave a partial block, 2**18 x 8192 needs 64-bit offsets."""
-    asked = list(itertools.product((128, 256, 512), ("plain", "evict_first"), (2**18, 3)))
+    asked = drawn(itertools.product((128, 256, 512), ("plain", "evict_first"), (2**18, 3)), __name__, "roof")
     codes = []
     for threads, hint, rows in asked:
         which = Case("copy", (rows, 8192), "float16", "float16")
