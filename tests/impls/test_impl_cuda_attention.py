@@ -36,17 +36,18 @@ def case(operator="attention", shape=(1, 2, 70, 64), dtype="float16", layout="co
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """The kernel of a form for a case, compiled once a module; `edits` replace text of its sources."""
+    """The kernel of a form for a case, compiled once a module; an edit replaces text of a file of its sources."""
     made = {}
 
-    def of(asked, form, edits=()):
+    def of(asked, form, edit=()):
         macros = {**form.macros(asked), "NO_LEVEL": "1"}
-        key = (*sorted(macros.items()), *edits)
+        key = (*sorted(macros.items()), edit)
         if key not in made:
             sources = tmp_path_factory.mktemp("sources")
             for path in KERNELS.glob("*.cu*"):
                 shutil.copy(path, sources)
-            for name, old, new in edits:
+            if edit:
+                name, old, new = edit
                 text = (sources / name).read_text()
                 assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
                 (sources / name).write_text(text.replace(old, new))
@@ -62,9 +63,9 @@ def reason(compiled, monkeypatch):
     monkeypatch.setattr(own._driver, "Launcher", emulated_cuda.Launcher)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
 
-    def of(name, asked, edits=()):
+    def of(name, asked, edit=()):
         form = FORMS[name]
-        launch = own.launch_of(asked, form, (compiled(asked, form, edits), own.KERNEL), torch.device("cpu"))
+        launch = own.launch_of(asked, form, (compiled(asked, form, edit), own.KERNEL), torch.device("cpu"))
         return check(asked, launch, "cpu", 1).reason
 
     return of
@@ -124,29 +125,26 @@ def test_what_is_declared_is_scores_in_half_and_nothing_else():
 
 
 # The faults of the document that the forms come from, and others that are easily made: each a small change of the sources.
-RESCALED = ("attention.cu", "part[i] *= factor[i / 2];", "part[i] *= 1.0f;")
-SUM_RESCALED = ("softmax_tile.cuh", "sum[half] *= factor[half];", "")
-ONE_STRIP = ("softmax_tile.cuh", "reinterpret_cast<Strip*>(shared) + threadIdx.x / 32", "reinterpret_cast<Strip*>(shared)")
-LAYOUT = ("attention.cu", "thread / 32 * 16 + thread % 32 / 4;", "thread / 32 * 16 + thread % 16 / 2;")
-NO_MASK = ("attention.cu", "if (tile + 2 >= count)", "if (false)")
-NO_WAIT = ("attention.cu", "        wait_groups<1>();\n", "")
-FAULTS = {
-    "what earlier tiles summed up is not rescaled when the maximum rises": ("fused", RESCALED),
-    "nor in the staged form": ("staged", RESCALED),
-    "the sum is not rescaled": ("fused", SUM_RESCALED),
-    "warps share rows' maximum, sum and scores": ("staged", ONE_STRIP),
-    "the fragment's layout is guessed": ("fused", LAYOUT),
-    "the last tile is not padded": ("fused", NO_MASK),
-    "a tile is read before it is there": ("fused", NO_WAIT),
-}
+FAULTS = [
+    # What earlier tiles summed up is not rescaled when the maximum rises.
+    ("fused", "attention.cu", "part[i] *= factor[i / 2];", "part[i] *= 1.0f;"),
+    ("staged", "attention.cu", "part[i] *= factor[i / 2];", "part[i] *= 1.0f;"),
+    ("fused", "softmax_tile.cuh", "sum[half] *= factor[half];", ""),  # nor is the sum
+    # Warps share rows' maximum, sum and scores.
+    ("staged", "softmax_tile.cuh", "reinterpret_cast<Strip*>(shared) + threadIdx.x / 32", "reinterpret_cast<Strip*>(shared)"),
+    # The fragment's layout is guessed.
+    ("fused", "attention.cu", "thread / 32 * 16 + thread % 32 / 4;", "thread / 32 * 16 + thread % 16 / 2;"),
+    ("fused", "attention.cu", "if (tile + 2 >= count)", "if (false)"),  # the last tile is not padded
+    ("fused", "attention.cu", "        wait_groups<1>();\n", ""),  # a tile is read before it is there
+]
 
 
 @needs_compiler
-@every(("name", "edit"), FAULTS.values())
-def test_faults_are_found(reason, name, edit):
+@every(("name", "file", "old", "new"), FAULTS)
+def test_faults_are_found(reason, name, file, old, new):
     asked = case("attention_causal", (1, 1, 64, 64), "bfloat16", "keys-200", "growing")
     assert not reason(name, asked)
-    assert reason(name, asked, (edit,))
+    assert reason(name, asked, (file, old, new))
 
 
 @needs_compiler

@@ -66,17 +66,13 @@ inline void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
     emulated::together(own, [](emulated::Product** lanes) { emulated::multiply<T>(lanes); });
 }
 
-inline void load_matrices(unsigned (&words)[4], const uint4* row) {
+inline void load_matrices(unsigned (&words)[4], const uint4* row, bool transposed = false) {
     emulated::Rows own{words, reinterpret_cast<const unsigned short*>(row)};
     emulated::need_vector(row);
-    emulated::together(own, [](emulated::Rows** lanes) { emulated::load(lanes, false); });
+    emulated::together(own, [=](emulated::Rows** lanes) { emulated::load(lanes, transposed); });
 }
 
-inline void load_transposed(unsigned (&words)[4], const uint4* row) {
-    emulated::Rows own{words, reinterpret_cast<const unsigned short*>(row)};
-    emulated::need_vector(row);
-    emulated::together(own, [](emulated::Rows** lanes) { emulated::load(lanes, true); });
-}
+inline void load_transposed(unsigned (&words)[4], const uint4* row) { load_matrices(words, row, true); }
 
 // Copied as late as a GPU may: when a wait asks for it. A request without a source writes zeros, one without a target ends a group.
 inline void copy_or_zero(uint4* target, const uint4* source, bool inside) {

@@ -7,6 +7,7 @@
 #include "threads.h"
 
 using Policy = unsigned long long;
+using emulated::need_vector;
 
 inline float exp2_flushed(float x) {
     const float power = exp2f(x);
@@ -15,20 +16,16 @@ inline float exp2_flushed(float x) {
 
 inline void widen_half(unsigned word, float* values) {
     for (int i = 0; i < 2; ++i) {
-        const unsigned short bits = static_cast<unsigned short>(word >> (16 * i));
-        _Float16 number;
-        memcpy(&number, &bits, 2);
-        values[i] = static_cast<float>(number);
+        values[i] = static_cast<float>(same_bits<_Float16>(static_cast<unsigned short>(word >> (16 * i))));
     }
 }
 
 inline unsigned narrow_half(const float* values) {
-    unsigned short bits[2];
+    unsigned word = 0;
     for (int i = 0; i < 2; ++i) {
-        const _Float16 number = static_cast<_Float16>(values[i]);
-        memcpy(&bits[i], &number, 2);
+        word |= static_cast<unsigned>(same_bits<unsigned short>(static_cast<_Float16>(values[i]))) << (16 * i);
     }
-    return bits[0] | static_cast<unsigned>(bits[1]) << 16;
+    return word;
 }
 
 inline unsigned narrow_bfloat(const float* values) {
@@ -49,8 +46,8 @@ inline uint4 load_with(const uint4* place, Policy) { return __ldg(place); }
 
 // Copied only when it is waited for, so that who does not wait reads what was in shared memory before: NaN.
 inline void copy_async(uint4* target, const uint4* source, Policy) {
-    emulated::need_vector(target);
-    emulated::need_vector(source);
+    need_vector(target);
+    need_vector(source);
     emulated::requested().push_back({target, source});
 }
 
@@ -91,8 +88,8 @@ inline void open_barriers(Barrier* barriers, unsigned count) {
 
 // Copied only when it is waited for, like the others.
 inline void copy_bulk(uint4* target, const uint4* source, unsigned bytes, Barrier& barrier, Policy) {
-    emulated::need_vector(target);
-    emulated::need_vector(source);
+    need_vector(target);
+    need_vector(source);
     if (bytes % 16) {
         emulated::fail("a bulk copy of another number of bytes than a multiple of 16");
     }
@@ -120,13 +117,13 @@ inline void start_dependents() {}
 inline void wait_for_previous() {}
 
 inline void send_words(unsigned long long* place, unsigned long long first, unsigned long long second) {
-    emulated::need_vector(place);
+    need_vector(place);
     __atomic_store_n(place, first, __ATOMIC_RELAXED);
     __atomic_store_n(place + 1, second, __ATOMIC_RELAXED);
 }
 
 inline void peek_words(const unsigned long long* place, unsigned long long& first, unsigned long long& second) {
-    emulated::need_vector(place);
+    need_vector(place);
     emulated::let_others_run();
     first = __atomic_load_n(place, __ATOMIC_RELAXED);
     second = __atomic_load_n(place + 1, __ATOMIC_RELAXED);

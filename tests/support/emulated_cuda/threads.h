@@ -140,16 +140,14 @@ __attribute__((noinline)) inline void __syncthreads() {
 
 inline void __syncwarp() { emulated::shuffle(0, 0); }
 
-inline float __uint_as_float(unsigned bits) {
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
+template <typename To, typename From>
+inline To same_bits(From from) {
+    To to;
+    memcpy(&to, &from, sizeof(to));
+    return to;
 }
-inline unsigned __float_as_uint(float value) {
-    unsigned bits;
-    memcpy(&bits, &value, 4);
-    return bits;
-}
+inline float __uint_as_float(unsigned bits) { return same_bits<float>(bits); }
+inline unsigned __float_as_uint(float value) { return same_bits<unsigned>(value); }
 inline float __shfl_xor_sync(unsigned, float value, unsigned mask) {
     return __uint_as_float(emulated::shuffle(__float_as_uint(value), mask));
 }
