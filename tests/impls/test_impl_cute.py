@@ -1,5 +1,6 @@
 """The entries of impls/cute without a GPU: what is refused, what a launch hands to its kernel, cubins."""
 
+import itertools
 import subprocess
 import sys
 
@@ -235,12 +236,9 @@ def resources():
     ],
 )
 def test_entries_compile_without_spills(resources, asked):
-    found = resources(entry(asked.operator), asked)
-    assert found.stack_bytes == 0
+    assert resources(entry(asked.operator), asked).stack_bytes == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rung", LADDER)
-def test_rungs_compile_without_spills(resources, rung):
-    for columns in (4096, 65536):
-        assert resources(LADDER[rung], case((4096, columns))).stack_bytes == 0
+@every(("rung", "columns"), itertools.product(LADDER, (4096, 65536)))
+def test_rungs_compile_without_spills(resources, rung, columns):
+    assert resources(LADDER[rung], case((4096, columns))).stack_bytes == 0

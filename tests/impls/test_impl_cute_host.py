@@ -10,10 +10,12 @@ from dataclasses import replace
 import pytest
 from support.paths import ROOT
 
-torch = pytest.importorskip("torch")
-from impls.cute import _host, _launch, _layouts, _plans  # noqa: E402
-from impls.cute.htile.config import SplitTileConfig  # noqa: E402
-from impls.cute.htile.layouts import choose  # noqa: E402
+pytest.importorskip("torch")
+import torch
+
+from impls.cute import _host, _launch, _layouts, _plans
+from impls.cute.htile.config import SplitTileConfig
+from impls.cute.htile.layouts import choose
 
 CPU = torch.device("cpu")
 BUILD = _host.Build("softmax.Softmax", choose(1024, 2), ("float16", "float16"))

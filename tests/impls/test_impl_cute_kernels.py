@@ -145,12 +145,10 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
     from cutlass.cutlass_dsl import cutlass as dsl
 
     x, given = "float32", []
+    softmax = {"softmax": (4096, ""), "cluster": (65536, ""), "ring": (1048576, "split"), "single": (1048576, "single")}
+    softmax["read_twice"] = (10**8, "")
     builds = {
-        "softmax": _plans.softmax(4096, x, x, _layouts.HOPPER, True),
-        "cluster": _plans.softmax(65536, x, x, _layouts.HOPPER, True),
-        "ring": _plans.softmax(1048576, x, x, _layouts.HOPPER, True, "split"),
-        "single": _plans.softmax(1048576, x, x, _layouts.HOPPER, True, "single"),
-        "read_twice": _plans.softmax(10**8, x, x, _layouts.HOPPER, True),
+        **{name: _plans.softmax(columns, x, x, _layouts.HOPPER, True, few) for name, (columns, few) in softmax.items()},
         "backward": _plans.softmax_backward(4096, x, _layouts.HOPPER, True),
         "norm": _plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, _layouts.HOPPER, True),
     }

@@ -28,7 +28,7 @@ def layouts(operator, itemsize):
 
 
 @over("itemsize", [2, 4])
-@over("operator", list(KINDS))
+@over("operator", KINDS)
 def test_every_layout_is_whole(operator, itemsize):
     tiles, found = KINDS[operator][0], list(layouts(operator, itemsize))
     assert len(found) > 350
@@ -65,7 +65,7 @@ def test_the_banks_by_hand():
 
 
 @over("itemsize", [2, 4])
-@over("operator", list(KINDS))
+@over("operator", KINDS)
 def test_the_least_cost_is_chosen(operator, itemsize):
     tiles, terms = KINDS[operator]
     for config in random.Random(7).sample(list(layouts(operator, itemsize)), 60):
@@ -76,7 +76,7 @@ def test_the_least_cost_is_chosen(operator, itemsize):
 
 
 @over("itemsize", [2, 4])
-@over("operator", list(KINDS))
+@over("operator", KINDS)
 def test_neighbours_cost_alike(operator, itemsize):
     """The predicted time, in units of what the memory takes; rows of whole vectors and long ones are bound by the memory."""
     tiles, terms = KINDS[operator]

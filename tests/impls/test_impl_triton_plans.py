@@ -26,6 +26,10 @@ def plan(rung, rows, columns, dtype="float16"):
     return of("_plans", rung)(case(rows, columns, dtype))
 
 
+def candidates(asked):
+    return of("_plans", "candidates")(asked)
+
+
 @over("shape", SHAPES)
 @over("dtype", ["float16", "float32", "float64"])
 @over("rung", PLANS)
@@ -77,7 +81,6 @@ def test_the_best_follows_rows_and_bytes():
 
 def test_candidates_are_the_plans_grid():
     """The default first; for long rows all that leave a thread one to four vectors, and large blocks of 32 warps."""
-    candidates = of("_plans", "candidates")
     for shape in SHAPES:
         found = candidates(case(*shape))
         assert found[0] == plan("best", *shape)
@@ -174,7 +177,7 @@ def test_dependent_launches_are_for_hopper(launched):
 def test_candidates_are_compiled_ahead_as_they_will_be_launched(launched, monkeypatch, shape):
     which, compile_all = case(*shape), of("_tuning", "compile_all")
     monkeypatch.setitem(compile_all.__globals__, "driver", of("_launch", "bind").__globals__["driver"])
-    plans = of("_plans", "candidates")(which)
+    plans = candidates(which)
     compile_all(which, plans, math.inf)
     ahead, launched.built[:] = {repr(b) for b in launched.built}, []
     for chosen in plans:
@@ -190,7 +193,7 @@ def test_choices_are_remembered(tmp_path, monkeypatch):
     """Measured once, then read; a file that is no choice, or a plan that is not in question, is measured again."""
     choose = of("_tuning", "choose")
     which = case(32768, 1024)
-    plans = of("_plans", "candidates")(which)
+    plans = candidates(which)
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
