@@ -149,24 +149,24 @@ def test_parameters_are_as_long_as_the_kernels_expect(compiled, tmp_path, rung):
 @pytest.mark.parametrize(
     ("name", "shape", "kernels"),
     [
-        ("naive", (16, 256), ["exp_sums", "divide"]),
-        ("multi_pass", (16, 256), ["chunk_maxima", "chunk_sums", "normalise"]),
-        ("multi_pass", (1, 10**6), list(RUNGS["multi_pass"].kernels)),
-        ("fused", (16, 256), list(RUNGS["fused"].kernels)),
-        ("fused_wide", (1, 10**6), list(RUNGS["fused_wide"].kernels)),
-        ("fused_two", (16, 256), list(RUNGS["fused_two"].kernels)),
-        ("online", (16, 256), ["online_rows"]),
-        ("online", (1, 10**6), ["online_statistics", "online_normalise"]),
-        ("warp", (16, 256), ["warp_rows_1", "warp_rows_2"]),
-        ("cooperative", (16, 256), ["rows_in_shared"]),
-        ("cooperative", (16, 10**6), ["split_rows"]),
-        ("cooperative", (0, 256), []),
-        ("on_chip", (1, 10**6), ["rows_on_chip"]),
+        ("naive", (16, 256), "exp_sums divide"),
+        ("multi_pass", (16, 256), "chunk_maxima chunk_sums normalise"),
+        ("multi_pass", (1, 10**6), "all"),
+        ("fused", (16, 256), "all"),
+        ("fused_wide", (1, 10**6), "all"),
+        ("fused_two", (16, 256), "all"),
+        ("online", (16, 256), "online_rows"),
+        ("online", (1, 10**6), "online_statistics online_normalise"),
+        ("warp", (16, 256), "warp_rows_1 warp_rows_2"),
+        ("cooperative", (16, 256), "rows_in_shared"),
+        ("cooperative", (16, 10**6), "split_rows"),
+        ("cooperative", (0, 256), ""),
+        ("on_chip", (1, 10**6), "rows_on_chip"),
     ],
 )
 def test_cubins_are_those_that_the_case_takes(builds, name, shape, kernels):
     found = built(name, "float16", "float16", shape)
-    assert [kernel for kernel, _ in found] == kernels
+    assert [kernel for kernel, _ in found] == (list(RUNGS[name].kernels) if kernels == "all" else kernels.split())
     assert len(builds) == 1
 
 

@@ -1,5 +1,6 @@
 """The attention kernels of impls/cuda without a GPU: g++ and emulated tensor cores run them, cuobjdump reads their cubins."""
 
+import functools
 import importlib
 import itertools
 import re
@@ -27,7 +28,6 @@ FACTORIES = {name: load(FILE, f"attention_{name}") for name in ("scalar", "stage
 own = importlib.import_module(f"{FACTORIES['fused'].__module__.rpartition('.')[0]}._attention")
 FORMS = {"scalar": own.SCALAR, "staged": own.STAGED, "fused": own.FUSED}
 KERNELS = FILE.parent / "kernels"
-needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="g++ compiles the kernels for the CPU")
 
 
 def case(operator="attention", shape=(1, 2, 70, 64), dtype="float16", layout="contiguous", distribution="normal"):
@@ -37,24 +37,20 @@ def case(operator="attention", shape=(1, 2, 70, 64), dtype="float16", layout="co
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """The kernel of a form for a case, compiled once a module; an edit replaces text of a file of its sources."""
-    made = {}
 
-    def of(asked, form, edit=()):
-        macros = {**form.macros(asked), "NO_LEVEL": "1"}
-        key = (*sorted(macros.items()), edit)
-        if key not in made:
-            sources = tmp_path_factory.mktemp("sources")
-            for path in KERNELS.glob("*.cu*"):
-                shutil.copy(path, sources)
-            if edit:
-                name, old, new = edit
-                text = (sources / name).read_text()
-                assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
-                (sources / name).write_text(text.replace(old, new))
-            made[key] = emulated_cuda.Kernels(sources, own.SOURCE, macros, tmp_path_factory.mktemp("kernels"))
-        return made[key]
+    @functools.cache
+    def of(macros, edit):
+        sources = tmp_path_factory.mktemp("sources")
+        for path in KERNELS.glob("*.cu*"):
+            shutil.copy(path, sources)
+        if edit:
+            name, old, new = edit
+            text = (sources / name).read_text()
+            assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
+            (sources / name).write_text(text.replace(old, new))
+        return emulated_cuda.Kernels(sources, own.SOURCE, dict(macros), tmp_path_factory.mktemp("kernels"))
 
-    return of
+    return lambda asked, form, edit=(): of((*form.macros(asked).items(), ("NO_LEVEL", "1")), edit)
 
 
 @pytest.fixture
@@ -94,13 +90,11 @@ FIVE_TILES = [
 ]
 
 
-@needs_compiler
 @every(("name", "asked"), [*itertools.product(FORMS, PLAIN), *itertools.product(("staged", "fused"), FIVE_TILES)])
 def test_every_form_is_right(reason, name, asked):
     assert not reason(name, asked)
 
 
-@needs_compiler
 @every("word", ["shifted_1e2", "shifted_-1e4", "growing"])
 def test_scores_in_half_fail_where_it_is_declared_and_scores_in_registers_do_not(reason, word):
     asked = case(shape=(1, 2, 17, 64), layout="keys-200", distribution=word)
@@ -139,7 +133,6 @@ FAULTS = [
 ]
 
 
-@needs_compiler
 @every(("name", "file", "old", "new"), FAULTS)
 def test_faults_are_found(reason, name, file, old, new):
     asked = case("attention_causal", (1, 1, 64, 64), "bfloat16", "keys-200", "growing")
@@ -147,7 +140,6 @@ def test_faults_are_found(reason, name, file, old, new):
     assert reason(name, asked, (file, old, new))
 
 
-@needs_compiler
 def test_arguments_are_as_long_as_the_kernel_expects(compiled):
     compiled_form = compiled(case(), own.FUSED).compiled
     assert compiled_form.arguments_bytes() == own.ARGUMENTS.size

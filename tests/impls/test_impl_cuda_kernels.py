@@ -1,6 +1,6 @@
 """Every rung of the CUDA C++ ladder from tensor to tensor on a CPU, where g++ stands in for NVRTC and the GPU."""
 
-import shutil
+from functools import cache
 
 import pytest
 from support import depths, emulated_cuda
@@ -11,7 +11,6 @@ from softbench.contract import Unsupported
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(not shutil.which("g++"), reason="g++ compiles the kernels for the CPU")
 
 from softbench.measure.check import check, compare  # noqa: E402
 
@@ -28,15 +27,10 @@ PAIRS = {
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    made = {}
-
-    def of(rung, dtype, out_dtype):
-        key = (rung.source, dtype, out_dtype)
-        if key not in made:
-            types = {"INPUT": TYPES[dtype], "OUTPUT": TYPES[out_dtype]}
-            folder = tmp_path_factory.mktemp("kernels")
-            made[key] = emulated_cuda.Kernels(FILE.parent / "kernels", rung.source, types, folder)
-        return made[key]
+    @cache
+    def of(source, dtype, out_dtype):
+        types = {"INPUT": TYPES[dtype], "OUTPUT": TYPES[out_dtype]}
+        return emulated_cuda.Kernels(FILE.parent / "kernels", source, types, tmp_path_factory.mktemp("kernels"))
 
     return of
 
@@ -58,7 +52,7 @@ def prepare(compiled, monkeypatch):
 
     def of(name, case, gpu=SMALL):
         rung = RUNGS[name]
-        kernels = compiled(rung, case.dtype, case.out_dtype)
+        kernels = compiled(rung.source, case.dtype, case.out_dtype)
         functions = {kernel: (kernels, kernel) for kernel in rung.kernels}
         return host._launch(case, functions, host.programs(case, rung, gpu), torch.device("cpu"))
 

@@ -80,10 +80,8 @@ static void call(const void* raw) {
 }  // namespace emulated
 
 // `together` runs all blocks at once, as a cooperative launch does. Returns what went wrong, or null.
-extern "C" __attribute__((visibility("default"))) const char* launch(void* kernel, const Arguments* arguments,
-                                                                     const Level* level, unsigned blocks,
-                                                                     unsigned threads, size_t shared_bytes,
-                                                                     int together) {
+extern "C" const char* launch(void* kernel, const Arguments* arguments, const Level* level, unsigned blocks,
+                              unsigned threads, size_t shared_bytes, int together) {
     const emulated::Parameters parameters{*arguments, level ? *level : Level{}, kernel, level != nullptr};
     std::atomic<const char*> error{nullptr};
     const auto run = [&](unsigned number) {
@@ -108,5 +106,5 @@ extern "C" __attribute__((visibility("default"))) const char* launch(void* kerne
     return error;
 }
 
-extern "C" __attribute__((visibility("default"))) size_t arguments_bytes() { return sizeof(Arguments); }
-extern "C" __attribute__((visibility("default"))) size_t level_bytes() { return sizeof(Level); }
+extern "C" size_t arguments_bytes() { return sizeof(Arguments); }
+extern "C" size_t level_bytes() { return sizeof(Level); }

@@ -76,9 +76,10 @@ inline void load_transposed(unsigned (&words)[4], const uint4* row) { load_matri
 
 // Copied as late as a GPU may: when a wait asks for it. A request without a source writes zeros, one without a target ends a group.
 inline void copy_or_zero(uint4* target, const uint4* source, bool inside) {
-    emulated::need_vector(target);
     if (inside) {
-        emulated::need_vector(source);
+        copy_async(target, source, l2_normal());
+    } else {
+        need_vector(target);
+        emulated::requested().push_back({target, nullptr});
     }
-    emulated::requested().push_back({target, inside ? source : nullptr});
 }

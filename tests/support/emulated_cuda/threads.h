@@ -14,7 +14,7 @@
 
 #define __device__
 #define __forceinline__ inline
-#define __global__ __attribute__((visibility("default")))
+#define __global__
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
