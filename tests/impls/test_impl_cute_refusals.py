@@ -66,27 +66,26 @@ def test_wrong_dtypes_and_shapes_are_refused(cuda_tensors):
             kernels.rms_norm(*given)
     with pytest.raises(TypeError, match=r"not .*int32"):
         kernels.layer_norm(x, x[0, 0].int())
-    x = cuda_tensors(4, 6)
+    x, integers = cuda_tensors(4, 6), cuda_tensors(4, dtype=torch.int32)
     checked = _functions.checked
     assert checked(x, 1, None) is torch.float16
     assert checked(x, -2, torch.float32) is torch.float32
-    for bad in (2, -3):
-        with pytest.raises(IndexError, match=r"\[-2, 1\]"):
-            checked(x, bad, None)
-    integers = cuda_tensors(4, dtype=torch.int32)
-    with pytest.raises(TypeError, match=r"softmax takes float16.* not torch\.int32"):
-        checked(integers, -1, None)
-    with pytest.raises(TypeError, match=r"norms take float16.* not torch\.int32"):
-        _norm_functions.norm(integers, None, None, None, True, 1e-5)
-    with pytest.raises(TypeError, match="bfloat16"):
-        checked(x, -1, torch.bfloat16)
+    for error, words, call, *given in (
+        (IndexError, r"\[-2, 1\]", checked, x, 2, None),
+        (IndexError, r"\[-2, 1\]", checked, x, -3, None),
+        (TypeError, r"softmax takes float16.* not torch\.int32", checked, integers, -1, None),
+        (TypeError, r"norms take float16.* not torch\.int32", _norm_functions.norm, integers, None, None, None, True, 1e-5),
+        (TypeError, "bfloat16", checked, x, -1, torch.bfloat16),
+    ):
+        with pytest.raises(error, match=words):
+            call(*given)
 
 
 @pytest.mark.parametrize("mistake", [None, 0, 1, 2, 3])
 def test_a_gradient_that_is_wrong_on_this_gpu_is_not_used(monkeypatch, mistake):
     """By a stand-in of the kernel whose output of this number is off in one place."""
     monkeypatch.setattr(_norm_backward, "outside", contextlib.nullcontext)
-    names = ("float16", "float16", "float16", "float16", "float32", "float32", "float16", "float16", "float16", "float16")
+    names = (*["float16"] * 4, *["float32"] * 2, *["float16"] * 4)
 
     def launch(blocks, tensors, of_vectors, heads):
         dy, t, weight, of_total, rstd, mean, dx, dresidual = tensors

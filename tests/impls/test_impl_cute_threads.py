@@ -76,6 +76,10 @@ def computed(case, inputs, config, **flags):
     return tuple(torch.from_numpy(values(y)).to(getattr(torch, spec.dtype)) for y, spec in zip(made, specs, strict=True))
 
 
+def inputs_of(case, seed=1):
+    return operators.get(case.operator).make_inputs(case, "cpu", seed)
+
+
 def fault(case, inputs, config, **flags):
     return compare(case, inputs, computed(case, inputs, config, **flags)).reason
 
@@ -119,7 +123,7 @@ def test_what_is_seen_adds_up_to_one(config, operator):
     columns, dtype = config.columns, DTYPES[config.itemsize][0]
     rows = 5 + (config.rows if type(config) is PackedTileConfig else 0)
     case = Case(operator, (rows, columns), dtype, dtype, params=(("scale", 0.125),))
-    x, mask = inputs = operators.get(operator).make_inputs(case, "cpu", 1)
+    x, mask = inputs = inputs_of(case)
     x[-4, 40 % columns], x[-3], x[-2, 5 % columns], x[-1, 60 % columns] = torch.inf, -torch.inf, torch.nan, torch.nan
     mask[-5] = mask[-1, 60 % columns] = mask[-3, ::2] = -torch.inf if operator == "biased_softmax" else 0
     (found,) = computed(case, inputs, config)
@@ -163,16 +167,15 @@ def test_logarithms_are_right_down_to_masks(config):
 @every(("config", "operator"), itertools.product(LAYOUTS, LOSSES))
 def test_losses_are_right(config, operator):
     """Each layout with another of the hard inputs, which every second has with smoothing and z."""
-    declared, number = operators.get(operator), LAYOUTS.index(config)
+    hard, number = operators.get(operator).hard, LAYOUTS.index(config)
     if operator.endswith("backward"):
         config = replace(config, apart=config.cluster > 1, keep="registers")
     own, *_, last = DTYPES[config.itemsize] * 2
-    asked = (own, own, declared.hard[number % len(declared.hard)]), (last, "float32", "normal")
+    asked = (own, own, hard[number % len(hard)]), (last, "float32", "normal")
     for words, params in zip(asked, ((-100, 0, 0), (0, 0.1, 1e-4))[:: 1 - number % 2 * 2], strict=True):
         named = tuple(zip(("ignore", "smoothing", "z"), params, strict=True))
         case = Case(operator, (6, config.columns), *words[:2], "contiguous", words[2], False, named)
-        reason = fault(case, declared.make_inputs(case, "cpu", 1), config)
-        assert not reason, (case.id, reason)
+        assert not fault(case, inputs_of(case), config), case.id
 
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
@@ -184,7 +187,7 @@ def test_parts_of_a_row_that_differ(config, operator):
     dtype = DTYPES[config.itemsize][0]
     for offset in (1e2, 1e4, 1e5):
         case = Case(operator, (2, config.columns), dtype, dtype)
-        inputs = operators.get(operator).make_inputs(case, "cpu", 1)
+        inputs = inputs_of(case)
         generator = torch.Generator().manual_seed(3)
         heights = (60 * torch.randn(2, 8, generator=generator) + offset).repeat_interleave(-(-config.columns // 8), 1)
         heights = heights[:, : config.columns]
@@ -196,15 +199,14 @@ def test_parts_of_a_row_that_differ(config, operator):
 def test_the_gradient_of_a_logarithm_is_right_down_to_masks(config):
     for dtype, word in itertools.product(DTYPES[config.itemsize][:1], ("y-padding_inf", "peaked")):
         case = Case("log_softmax_backward", (3, config.columns), dtype, dtype, distribution=word)
-        inputs = operators.get(case.operator).make_inputs(case, "cpu", 1)
-        assert not fault(case, inputs, config), case.id
+        assert not fault(case, inputs_of(case), config), case.id
 
 
 @every("config", LAYOUTS)
 def test_a_gradient_has_the_smallest_results(config):
     dtype = DTYPES[config.itemsize][0]
     case = Case("softmax_backward", (12, config.columns), dtype, dtype)
-    _, y = inputs = operators.get(case.operator).make_inputs(case, "cpu", 1)
+    _, y = inputs = inputs_of(case)
     y.copy_(torch.softmax(depths.rows(config.columns, "float32", 12), 1))
     smallest = torch.finfo(y.dtype).smallest_normal
     assert ((y > 0) & (y < smallest)).any()
@@ -218,7 +220,7 @@ def test_packed_rows(config, operator):
     """The last CTA has one row."""
     for dtype in DTYPES[config.itemsize][: 2 if operator == "softmax" else 1]:
         case = Case(operator, (config.rows + 1, config.columns), dtype, dtype)
-        inputs = operators.get(operator).make_inputs(case, "cpu", config.columns)
+        inputs = inputs_of(case, config.columns)
         if operator == "softmax":
             inputs[0].copy_(depths.rows(config.columns, dtype, case.rows))
         assert not fault(case, inputs, config), (case.id, config)

@@ -66,9 +66,8 @@ class Layout:
     def __init__(self, shape, stride=None, order=None):
         self.shape = shape if isinstance(shape, tuple) else (shape,)
         if stride is None:
-            strides = {}
-            step = 1
-            for mode in sorted(range(len(self.shape)), key=lambda m: m if order is None else order[m]):
+            strides, step = {}, 1
+            for mode in sorted(range(len(self.shape)), key=order and order.__getitem__):
                 leaves = flat(self.shape[mode])
                 steps = tuple(step * math.prod(leaves[:i]) for i in range(len(leaves)))
                 strides[mode] = steps if isinstance(self.shape[mode], tuple) else step
@@ -103,8 +102,7 @@ class Tensor:
         self.shape, self.stride = layout.shape, layout.stride
 
     def __getitem__(self, place):
-        place = place if isinstance(place, tuple) else (place,)
-        if None in place:
+        if isinstance(place, tuple) and None in place:
             kept = [mode for mode, index in enumerate(place) if index is None]
             start = sum(
                 Layout(shape, stride).index(index)
@@ -116,7 +114,6 @@ class Tensor:
         return self.iterator.memory[self._at(place)]
 
     def __setitem__(self, place, value):
-        place = place if isinstance(place, tuple) else (place,)
         self.iterator.memory[self._at(place)] = self.element_type(value)
 
     def _at(self, place):
@@ -172,12 +169,9 @@ class Partition:
         row, lane = divmod(self.thread, config.threads_per_row)
         by_row, by_column = tile.stride
         step = config.vector * by_column
+        first = row * by_row + lane * step
         layout = Layout((config.vector, 1, config.vectors_per_thread), (by_column, 0, config.threads_per_row * step))
-        return (
-            tile.part(row * by_row + lane * step, layout)
-            if isinstance(tile, Identity)
-            else Tensor(tile.iterator + (row * by_row + lane * step), layout)
-        )
+        return tile.part(first, layout) if isinstance(tile, Identity) else Tensor(tile.iterator + first, layout)
 
     partition_D = partition_S
 
