@@ -50,18 +50,21 @@ def test_a_unit_starts_on_its_own_size_in_every_row():
         assert config.unit in (1, 2, 4, 8)
 
 
-def test_the_banks_by_hand():
-    def turns(columns, itemsize, each):
-        return packing.bank_turns(PackedTileConfig(columns, itemsize, 128, each))
-
-    assert turns(1001, 2, 32) == 1  # two neighbours share a word
-    assert turns(1001, 4, 32) == 1
-    assert turns(32, 4, 1) == 32  # a row for each lane, all in one bank: rows of whole vectors, which have other kernels
-    assert turns(34, 4, 1) == 2  # units of two words
-    assert turns(33, 4, 1) == 1
-    assert turns(3, 2, 1) == 2  # 192 bytes
-    assert turns(65, 2, 4) == 5  # eight rows, half a word apart
-    assert packing.bank_turns(PackedTileConfig(65, 2, 256, 4, apart=8)) == 1
+@over(
+    ("layout", "turns"),
+    [
+        ((1001, 2, 128, 32), 1),  # two neighbours share a word
+        ((1001, 4, 128, 32), 1),
+        ((32, 4, 128, 1), 32),  # a row for each lane, all in one bank: rows of whole vectors, which have other kernels
+        ((34, 4, 128, 1), 2),  # units of two words
+        ((33, 4, 128, 1), 1),
+        ((3, 2, 128, 1), 2),  # 192 bytes
+        ((65, 2, 128, 4), 5),  # eight rows, half a word apart
+        ((65, 2, 256, 4, 1, 8), 1),
+    ],
+)
+def test_the_banks_by_hand(layout, turns):
+    assert packing.bank_turns(PackedTileConfig(*layout)) == turns
 
 
 @over("itemsize", [2, 4])
@@ -90,9 +93,9 @@ def test_neighbours_cost_alike(operator, itemsize):
 
 
 def test_who_gets_packed_rows():
-    gpu = _layouts.HOPPER
+    gpu, x = _layouts.HOPPER, "float16"
 
-    def kernel(columns, out_dtype="float16", dense=True, gpu=gpu):
+    def kernel(columns, out_dtype="float16", dense=True):
         return next(_plans.softmax(columns, "float16", out_dtype, gpu, False, "", dense)).kernel
 
     assert kernel(1001) == "packed.Softmax"
@@ -100,7 +103,6 @@ def test_who_gets_packed_rows():
     assert kernel(1001, out_dtype="float32") == "softmax.Softmax"  # a stretch is overwritten in place
     assert kernel(1000) == "softmax.Softmax"
     assert kernel(50257) == "softmax.Softmax"
-    dtypes = ("float16", "float32", "", "float16", "float16", "float16", "", "")
-    assert next(_plans.norm(1001, dtypes, False, 1e-6, gpu, False, dense=True)).kernel == "packed.Norm"
-    mixed = ("float16", "float16", "", "float32", "float16", "float32", "", "")
-    assert next(_plans.norm(1001, mixed, False, 1e-6, gpu, False, dense=True)).kernel == "norm.Norm"
+    for weight, residual, name in (("float32", x, "packed.Norm"), (x, "float32", "norm.Norm")):
+        dtypes = (x, weight, "", residual, x, residual, "", "")
+        assert next(_plans.norm(1001, dtypes, False, 1e-6, gpu, False, dense=True)).kernel == name
