@@ -53,31 +53,18 @@ SPLIT_STACK_BYTES = 32
 LONG_STACK_BYTES = {"layernorm": 152}
 
 
-@dataclass(frozen=True)
-class Cell:
-    operator: str
-    dtype: str
-    columns: int
-    aligned: bool = True
-    out_dtype: str = ""
-    dense: bool = False
+# Rows of whole vectors, rows that start anywhere, and such rows side by side.
+WHOLE_VECTORS, ANYWHERE, DENSE = "padded-8", "padded-1", "contiguous"
 
-    @property
-    def id(self):
-        dtypes = "-".join(filter(None, (self.dtype, self.out_dtype)))
-        end = "" if self.aligned else "-packed" if self.dense else "-unaligned"
-        return f"{self.operator}-{dtypes}-{self.columns}{end}"
 
-    @property
-    def builds(self):
-        x = self.dtype
-        if self.operator == "softmax":
-            return list(_plans.softmax(self.columns, x, self.out_dtype or x, GPU, self.aligned, "", self.dense))
-        if self.operator == "softmax_backward":
-            return list(_plans.softmax_backward(self.columns, x, GPU, self.aligned, "", self.dense))
-        layer = self.operator == "layernorm"
-        dtypes = (x, x, x if layer else "", "", x, "", "", "")
-        return list(_plans.norm(self.columns, dtypes, layer, 1e-5, GPU, self.aligned, dense=self.dense))
+def cell(operator, dtype, columns, layout=WHOLE_VECTORS, out_dtype=""):
+    return Case(operator, (10**6, columns), dtype, out_dtype or dtype, layout)
+
+
+def builds(case):
+    """All but gradients over the whole GPU, which have a test of their own."""
+    found = _plans.of_case(case, GPU, case.layout == WHOLE_VECTORS)
+    return [build for build in found if build.kernel != "split_softmax_backward.SplitSoftmaxBackward"]
 
 
 def cells():
@@ -85,18 +72,18 @@ def cells():
     for operator in MOST_REGISTERS:
         for i, columns in enumerate(WHOLE):
             dtypes = _plans.ITEM_BYTES if operator == "softmax" else (("float16", "bfloat16")[i % 2], "float32")
-            yield from (Cell(operator, dtype, columns) for dtype in dtypes)
+            yield from (cell(operator, dtype, columns) for dtype in dtypes)
         for i, columns in enumerate(sorted(ODD + SHIFTED)):
-            yield Cell(operator, ("float16", "bfloat16")[i % 2], columns, False)
+            yield cell(operator, ("float16", "bfloat16")[i % 2], columns, ANYWHERE)
             if operator != "layernorm" or columns in ODD:
-                yield Cell(operator, "float32", columns, False)
-        yield Cell(operator, "float32", 1048576, False)
+                yield cell(operator, "float32", columns, ANYWHERE)
+        yield cell(operator, "float32", 1048576, ANYWHERE)
         for i, columns in enumerate(PACKED):
-            yield Cell(operator, ("float16", "bfloat16")[i % 2], columns, False, "", True)
-            yield Cell(operator, "float32", min(columns, 511), False, "", True)
-    yield from (Cell("softmax", "float16", columns, True, "float32") for columns in WHOLE)
-    yield from (Cell("softmax", "float16", columns, False, "float32") for columns in ODD)
-    yield from (Cell(*cell, False) for cell in ONE_VALUE_BYTES)
+            yield cell(operator, ("float16", "bfloat16")[i % 2], columns, DENSE)
+            yield cell(operator, "float32", min(columns, 511), DENSE)
+    yield from (cell("softmax", "float16", columns, WHOLE_VECTORS, "float32") for columns in WHOLE)
+    yield from (cell("softmax", "float16", columns, ANYWHERE, "float32") for columns in ODD)
+    yield from (cell(*which, ANYWHERE) for which in ONE_VALUE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -162,23 +149,22 @@ def held_to_legal_copies(codes):
 @pytest.mark.parametrize("operator", MOST_REGISTERS)
 def test_the_kernels_of_the_table(operator):
     failures, copying = [], {}
-    mine = dict.fromkeys(cell for cell in cells() if cell.operator == operator)
-    for cell in drawn(mine, __name__, operator):
-        build = cell.builds[0]
-        kernel = compiled(build)
-        if getattr(build.config, "keep", "shared") == "shared":
-            copying[cell.id] = kernel.code
+    mine = dict.fromkeys(case for case in cells() if case.operator == operator)
+    for case in drawn(mine, __name__, operator):
+        kernel = compiled(builds(case)[0])
+        if getattr(kernel.config, "keep", "shared") == "shared":
+            copying[case.id] = kernel.code
         try:
-            held_to_limits(cell, kernel)
+            held_to_limits(case, kernel)
         except AssertionError as error:
-            failures.append(f"{cell.id}: {error}")
+            failures.append(f"{case.id}: {error}")
     assert not failures, "\n".join(failures)
     if copying:  # a drawn part may have none
         held_to_legal_copies(copying)
 
 
-def held_to_limits(cell, kernel):
-    operator, config, registers, shared = cell.operator, kernel.config, kernel.registers, kernel.shared
+def held_to_limits(case, kernel):
+    operator, config, registers, shared = case.operator, kernel.config, kernel.registers, kernel.shared
     tiles = TILES.get(operator, 1)
     if isinstance(config, SplitTileConfig):
         kernel.held_to_split()
@@ -194,12 +180,12 @@ def held_to_limits(cell, kernel):
         assert kernel.resident >= 2
         assert kernel.stack <= BESIDE_STACK_BYTES
         return
-    if cell.columns > NO_SPILLS_COLUMNS:
+    if case.columns > NO_SPILLS_COLUMNS:
         kernel.held_to_one_cta(LONG_STACK_BYTES.get(operator, 0))
         return
-    name = (operator, cell.dtype, cell.columns)
+    name = (operator, case.dtype, case.columns)
     assert registers <= MORE_REGISTERS.get(name, MOST_REGISTERS[operator])
-    assert kernel.stack <= (0 if cell.aligned else ONE_VALUE_BYTES.get(name, 0))
+    assert kernel.stack <= (0 if case.layout == WHOLE_VECTORS else ONE_VALUE_BYTES.get(name, 0))
     alone = config.rows_per_thread * config.cta_vectors * 16 > SHARED // 2
     assert kernel.resident >= (1 if alone else LEAST_CTAS)
 
@@ -215,7 +201,7 @@ def test_the_packed_kernels_of_masks(operator, dtype, columns):
 @every("columns", [65536, 131072])
 def test_bfloat16_takes_no_more_registers_than_float16(columns):
     """exp2's form that gives subnormals takes 40 where 32 let eight CTAs of 256 threads on a multiprocessor."""
-    float16, bfloat16 = (compiled(Cell("softmax", dtype, columns).builds[0]) for dtype in ("float16", "bfloat16"))
+    float16, bfloat16 = (compiled(builds(cell("softmax", dtype, columns))[0]) for dtype in ("float16", "bfloat16"))
     assert replace(bfloat16, code=float16.code) == float16
 
 
@@ -231,10 +217,10 @@ def test_the_kernels_of_gradients_over_the_whole_gpu(dtype, columns):
     compiled(split).held_to_one_cta()
 
 
-@every(("dtype", "columns", "aligned"), [(d, *row) for d in ("float16", "float32") for row in ((262144, True), (50257, False))])
-def test_what_a_refused_cluster_falls_back_to(dtype, columns, aligned):
+@every(("dtype", "row"), itertools.product(("float16", "float32"), ((262144, WHOLE_VECTORS), (50257, ANYWHERE))))
+def test_what_a_refused_cluster_falls_back_to(dtype, row):
     copying = {}
-    for build in Cell("softmax", dtype, columns, aligned).builds[1:-1]:
+    for build in builds(cell("softmax", dtype, *row))[1:-1]:
         kernel = compiled(build)
         kernel.held_to_one_cta()
         assert kernel.shared <= build.config.shared_bytes() <= SHARED - CTA_OVERHEAD_BYTES
@@ -257,8 +243,9 @@ def test_few_rows_stay_in_registers(dtype, columns, aligned):
 def test_two_shares_of_a_long_row_are_on_a_multiprocessor(dtype, columns):
     """With one, as 704 threads of eight vectors are, rows of 706479 float16 were at 57 % of the roof."""
     columns = columns * 4 // _plans.ITEM_BYTES[dtype] + (dtype != "float32" and columns % 2)
-    cell = Cell("softmax", dtype, columns, _plans.whole_vectors(columns, _plans.ITEM_BYTES[dtype]))
-    kernel, config = compiled(cell.builds[0]), cell.builds[0].config
+    layout = WHOLE_VECTORS if _plans.whole_vectors(columns, _plans.ITEM_BYTES[dtype]) else ANYWHERE
+    kernel = compiled(builds(cell("softmax", dtype, columns, layout))[0])
+    config = kernel.config
     assert (config.keep, config.cluster, config.threads) == ("shared", 16, 448)
     assert kernel.resident >= 2
     assert kernel.stack <= BESIDE_STACK_BYTES * bool(config.beside)
@@ -288,7 +275,7 @@ def test_asynchronous_copies_of_short_rows_are_legal():
 
 
 def test_the_cells_are_every_kind_of_layout():
-    layouts = {(cell.builds[0].config, cell.operator) for cell in cells()}
+    layouts = {(builds(case)[0].config, case.operator) for case in cells()}
     for operator in MOST_REGISTERS:
         found = [config for config, of in layouts if of == operator and isinstance(config, RowTileConfig)]
         assert {config.keep for config in found} >= {"registers", "shared"}
