@@ -274,12 +274,9 @@ def test_torch_compile_traces_the_model_of_the_page_without_a_break(either):
 
 
 def test_eager_calls_do_without_the_operators(seen, monkeypatch):
-    def never(*given):
-        raise AssertionError("13 us for nothing")
-
-    monkeypatch.setattr(_functions, "softmax_op", never)
+    monkeypatch.setattr(_functions, "softmax_op", None)  # 13 us for nothing
     x = torch.randn(4, 6, requires_grad=True)
     kernels.softmax(x).sum().backward()
     kernels.softmax(x.detach())
-    with torch._subclasses.FakeTensorMode(), pytest.raises(AssertionError, match="for nothing"):
-        kernels.softmax(torch.empty(4, 6))
+    with torch._subclasses.FakeTensorMode():
+        served_anew(kernels.softmax, (torch.empty(4, 6),))

@@ -70,11 +70,12 @@ def test_the_threads_of_the_kernel(config, values):
     assert compare(case, (x,), (computed(config, x, out),)).reason == ""
 
 
-def test_the_kernels_as_they_are_compiled():
+@every(
+    ("columns", "length", "dtype"),
+    [(64, 4096, "bfloat16"), (131072, 19, "float32"), (76, 577, "bfloat16"), (75, 4096, "float32"), (150, 1024, "float16")],
+)
+def test_the_kernels_as_they_are_compiled(columns, length, dtype):
     """512 threads fit on a multiprocessor, and no kernel keeps values in memory."""
-    cases = ((64, 4096, "bfloat16"), (131072, 19, "float32"), (76, 577, "bfloat16"), (75, 4096, "float32"), (150, 1024, "float16"))
-    for columns, length, dtype in cases:
-        build = _plans.side(columns, (dtype, dtype), length, _layouts.HOPPER)[0]
-        found = cubin.resources(_host.cubin(build))[0]
-        assert found.stack_bytes == 0, build
-        assert found.registers * 512 <= 65536
+    (found,) = cubin.resources(_host.cubin(_plans.side(columns, (dtype, dtype), length, _layouts.HOPPER)[0]))
+    assert found.stack_bytes == 0
+    assert found.registers * 512 <= 65536

@@ -137,16 +137,21 @@ def test_the_kernels_as_they_are_compiled():
         assert bool(re.search(r"\bLDGSTS\b", text)) == (config.stages > 1)
 
 
-def test_norms_of_heads_and_other_dtypes_as_they_are_compiled():
+HALF, SINGLE = "bfloat16", "float32"
+
+
+@every(
+    ("columns", "dtypes"),
+    [
+        (128, (HALF, HALF, HALF, "", HALF, "", "", "")),
+        (77, (HALF, SINGLE, HALF, "", HALF, "", "", "")),
+        (16384, (HALF, SINGLE, HALF, SINGLE, HALF, SINGLE, "", "")),
+        (1001, (SINGLE, HALF, HALF, HALF, SINGLE, HALF, SINGLE, SINGLE)),
+    ],
+)
+def test_norms_of_heads_and_other_dtypes_as_they_are_compiled(columns, dtypes):
     pytest.importorskip("cutlass")
-    half, single = "bfloat16", "float32"
-    for columns, *dtypes in (
-        (128, half, half, half, "", half, "", "", ""),
-        (77, half, single, half, "", half, "", "", ""),
-        (16384, half, single, half, single, half, single, "", ""),
-        (1001, single, half, half, half, single, half, single, single),
-    ):
-        aligned = columns % 8 == 0
-        build = next(_plans.norm(columns, tuple(dtypes), True, 1e-5, _layouts.HOPPER, aligned, False, not aligned, True))
-        (used,) = cubin.resources(_host.cubin(build))
-        assert (build.kernel, used.stack_bytes) == ("norm.Norm", 0)
+    aligned = columns % 8 == 0
+    build = next(_plans.norm(columns, dtypes, True, 1e-5, _layouts.HOPPER, aligned, False, not aligned, True))
+    (used,) = cubin.resources(_host.cubin(build))
+    assert (build.kernel, used.stack_bytes) == ("norm.Norm", 0)

@@ -41,13 +41,12 @@ PACKED = [
 ]
 MASKED = [PackedTileConfig(5, 2, 32, 1), PackedTileConfig(33, 4, 32, 8), PackedTileConfig(577, 2, 64, 32, 4), *PACKED[1:]]
 DTYPES = {2: ("bfloat16", "float16"), 4: ("float32",)}
-FILES = ("log_softmax", "log_softmax_backward", "masked_softmax", "biased_softmax")
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both")
 
 
 @pytest.fixture(autouse=True)
 def known():
-    operators.use([loading.operator(operators.bundled()[name]) for name in (*FILES, *LOSSES)])
+    operators.use(map(loading.operator, operators.bundled().values()))
     yield
     operators.use(())
 
