@@ -141,8 +141,7 @@ def test_faults_are_found(reason, name, file, old, new):
 
 
 def test_arguments_are_as_long_as_the_kernel_expects(compiled):
-    compiled_form = compiled(case(), own.FUSED).compiled
-    assert compiled_form.arguments_bytes() == own.ARGUMENTS.size
+    assert compiled(case(), own.FUSED).compiled.arguments_bytes() == own.ARGUMENTS.size
 
 
 @pytest.fixture(scope="module")

@@ -107,4 +107,3 @@ extern "C" const char* launch(void* kernel, const Arguments* arguments, const Le
 }
 
 extern "C" size_t arguments_bytes() { return sizeof(Arguments); }
-extern "C" size_t level_bytes() { return sizeof(Level); }
