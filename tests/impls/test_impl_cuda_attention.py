@@ -5,6 +5,7 @@ import importlib
 import itertools
 import re
 import shutil
+from fnmatch import fnmatchcase
 
 import pytest
 from support import emulated_cuda
@@ -13,7 +14,7 @@ from support.paths import ROOT
 from support.sass import kernels, sass
 from support.settled import every
 
-from softbench.cases import matrix
+from softbench.cases import matrix, registry
 from softbench.contract import Unsupported
 from softbench.measure.cubin import resources
 from softbench.measure.worker.loading import load
@@ -103,10 +104,6 @@ def test_scores_in_half_fail_where_it_is_declared_and_scores_in_registers_do_not
 
 
 def test_what_is_declared_is_scores_in_half_and_nothing_else():
-    from fnmatch import fnmatchcase
-
-    from softbench.cases import registry
-
     found = {v.implementation: v for v in registry.find([FILE.parent]) if v.path == str(FILE)}
     assert list(found) == ["attention_scalar", "attention_staged", "attention_fused"]
     assert not found["attention_fused"].known_failures

@@ -145,14 +145,15 @@ SPLITS = [
     ((65537, 65536, 2), 132, 2, 4096),  # two blocks a row
     ((4, 10**8, 4), 1, 264, 7168),  # rows beyond all shared memory
 ]
-# rows, columns, itemsize -> teams, blocks to a row, vectors in shared memory
+# Likewise, with vectors in shared memory.
+PIECES = 10 * plans.PIECE_BYTES // 16
 ON_CHIP = [
-    ((1, 10**7, 4), 1, 132, 10 * plans.PIECE_BYTES // 16),  # all of it
+    ((1, 10**7, 4), 1, 132, PIECES),  # all of it
     ((1, 10**6, 4), 1, 132, 0),  # in registers
     ((1, 10_000, 4), 1, 6, 0),  # no block without a vector for each worker
     ((16, 131072, 4), 16, 8, 0),  # 8 MiB: every row a team of eight
-    ((9, 2**20, 4), 9, 14, 10 * plans.PIECE_BYTES // 16),  # 4 MB each
-    ((1, 2 * 10**7, 2), 1, 132, 10 * plans.PIECE_BYTES // 16),
+    ((9, 2**20, 4), 9, 14, PIECES),  # 4 MB each
+    ((1, 2 * 10**7, 2), 1, 132, PIECES),
 ]
 
 

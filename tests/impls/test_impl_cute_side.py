@@ -19,7 +19,7 @@ from softbench.measure import cubin
 from softbench.measure.check import compare
 from softbench.model import Case
 
-# The last number of some: bytes that are moved at a time, where rows do not start on 16.
+# Vectors are of 16 bytes, or of a seventh number.
 LAYOUTS = [
     SideTileConfig(24, 5, 2, 4, 1, 32),  # a warp
     SideTileConfig(32, 16, 4, 8, 1, 64),
