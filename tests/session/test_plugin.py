@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_one_line(refusal, arguments, words):
 
 
 def test_a_file_that_is_not_python_is_named_before_anything_runs(here, collected, pytester):
-    """Whoever asks for others is not told of it."""
+    """A run that leaves the file out does not mention it."""
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
     result = here("--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
