@@ -176,6 +176,7 @@ def test_without_the_option_the_plugin_does_nothing_and_kernels_wait(installed, 
     assert not {"torch", "yaml", "plotly", "softbench.session.session", "softbench.cases.registry"} & (loaded | then)
     assert "no tests ran" in shown
     assert "softbench:" not in shown
+    assert not (tmp_path / "reports").exists()
     assert f"""tensor([[0.5000, 0.5000]]) ['{installed}""" in shown
 
 
