@@ -36,7 +36,7 @@ class Command:
     """
 
     clock, roof, budget = "wall", "host_copy", "0.05"
-    gone_s, late_s, most_s = 2.0, 1.0, 90.0
+    gone_s, late_s, most_s = 2.0, 0.1, 90.0
 
     def __init__(self, folder, shapes, names):
         self.folder, self.names, self.shapes = folder, names, shapes
