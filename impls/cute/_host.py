@@ -28,6 +28,7 @@ from .htile.config import VECTOR_BYTES, SplitTileConfig
 from .htile.packing import PackedTileConfig
 from .htile.side import SideTileConfig
 from .htile.strips import StripConfig
+from .htile.topk import TopkConfig
 
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("_host.py", "htile/**/*.py", "kernels/**/*.py")
@@ -45,6 +46,7 @@ ARGUMENTS = {
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "side.Softmax": ("matrix", "matrix"),
+    "topk.SoftmaxTopk": ("matrix", "chosen", "chosen"),
     "packed.Softmax": ("matrix", "matrix"),
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.MaskedSoftmax": ("matrix", "matrix", "matrix"),
@@ -81,6 +83,7 @@ class Build:
         if isinstance(self.config, SideTileConfig):  # slabs of them
             rows *= self.config.length
         shapes = {"matrix": (rows, columns), "columns": (columns,), "rows": (rows,)}
+        shapes["chosen"] = (rows, getattr(self.config, "k", 0))
         shapes["sums"] = (blocks, heads, columns)
         if dict(self.flags).get("heads"):
             shapes["columns"] = (heads, columns)
@@ -146,17 +149,17 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     if not dtype:
         return None
     names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "int64": "Int64"}
-    names["uint8"] = "Uint8"
+    names |= {"uint8": "Uint8", "int32": "Int32"}
     element = getattr(cutlass, names[dtype])
     itemsize = element.width // 8
     config, align = build.config, itemsize
-    if isinstance(config, StripConfig | SideTileConfig):
-        align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else config.vector))
+    if isinstance(config, StripConfig | SideTileConfig | TopkConfig):
+        align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else 4 if what == "chosen" else config.vector))
     elif what == "workspace" or (config.aligned and what != "rows"):
         align = VECTOR_BYTES if itemsize > 1 or isinstance(config, PackedTileConfig) else config.vector
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:
-        is_dense = what == "matrix" and isinstance(config, PackedTileConfig | SideTileConfig)
+        is_dense = what in ("matrix", "chosen") and isinstance(config, PackedTileConfig | SideTileConfig | TopkConfig)
         stride = (shape[-1] if is_dense else cute.sym_int64(divisibility=align // itemsize), *shape[2:], 1)
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 

@@ -14,7 +14,7 @@ from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, softmax  # noqa: E402
+from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, router, softmax  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
@@ -29,6 +29,7 @@ SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place")
 PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
+ROUTER = (("k", 8), ("renormalised", 1))
 MASKS = {"masked_softmax": (("scale", 0.125),), "biased_softmax": (("scale", 0.125),)}
 
 
@@ -37,6 +38,8 @@ def entry(operator):
         return losses.cute_losses
     if operator in MASKS:
         return masks.cute_masks
+    if operator == "softmax_topk":
+        return router.cute_router
     return norms.cute_norm if operator in NORMS else softmax.cute_softmax
 
 
@@ -47,6 +50,7 @@ def test_what_the_family_declares():
         *(("cute_norm", operator) for operator in NORMS),
         *(("cute_losses", operator) for operator in LOSSES),
         *(("cute_masks", operator) for operator in MASKS),
+        ("cute_router", "softmax_topk"),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
     assert all(v.has_cubins for v in variants)
@@ -70,6 +74,7 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
         (case((4, 10**8), "float32", operator="masked_softmax", params=MASKS["masked_softmax"]), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
+        (case((4, 1025), operator="softmax_topk", params=ROUTER), "no layout"),
     ],
 )
 def test_refusal_has_a_reason(asked, reason):
@@ -195,6 +200,17 @@ def test_masks_over_dense_rows_are_packed(kernel, operator):
     assert kernel[0][before].kernel == "masks.MaskedSoftmax"
     wide = case((8, 1001), out_dtype="float32", operator=operator, params=MASKS[operator])
     assert masks.of_case(wide, _layouts.HOPPER, False)[0].kernel == "masks.MaskedSoftmax"  # x's rows are overwritten in place
+
+
+@pytest.mark.parametrize(("skip", "bytes_"), [(0, 16), (4, 8), (3, 2)])
+def test_a_router_hands_over_dense_rows_from_any_place(kernel, skip, bytes_):
+    launch = router.cute_router(case((2, 3, 64), operator="softmax_topk", params=ROUTER))
+    x = torch.zeros(6 * 64 + skip, dtype=torch.float16)[skip:].view(2, 3, 64)
+    outputs = launch(x)
+    (tensors,), build = kernel[1], kernel[0][-1]
+    assert build.config.bytes == bytes_
+    assert [(t.shape, str(t.dtype)[6:]) for t in tensors] == [tuple(each[1:]) for each in build.arguments(rows=6)]
+    assert [t.data_ptr() for t in tensors] == [t.data_ptr() for t in (x, *outputs)]
 
 
 def test_few_rows_of_a_loss_have_more_ctas():

@@ -87,8 +87,8 @@ def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch, tmp_path):
 
 def test_our_best_and_the_libraries_are_no_rungs():
     best = {
-        *("cute_softmax", "cute_norm", "cute_losses", "cute_masks", "cuda_cooperative", "attention_fused"),
-        *("triton_best", "triton_family", "triton_attention"),
+        *("cute_softmax", "cute_norm", "cute_losses", "cute_masks", "cute_router", "cuda_cooperative"),
+        *("attention_fused", "triton_best", "triton_family", "triton_attention"),
     }
     found = {v.implementation for v in BUNDLED if not v.ladder}
     assert found == best | {v.implementation for v in BUNDLED if v.family == "library"}

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from support import emulated_lists
 from support.emulated_cute import PACKAGE, Cutlass, exp2, rcp_approx, standing_in
 from support.emulated_memory import (
     BOOLEAN,
@@ -104,7 +105,7 @@ def exchanged(said):
     values = [value for value, *_ in said]
     while step := step // 2:
         values = [combine(values[i], values[i ^ step]) for i in range(WARP)]
-    said[:] = map(np.float32, values)
+    said[:] = values if isinstance(values[0], int) else map(np.float32, values)
 
 
 def exchange(value, how, threads_in_group=None):
@@ -275,6 +276,7 @@ def family():
         copies = importlib.import_module(f"{PACKAGE}.htile.copy")
         copies.copy_async, copies.load_shared = copy_async, load_shared
         copies.tiled_copy_2d, copies.l2_policy = Partition, str
+        emulated_lists.stand_in(importlib.import_module(f"{PACKAGE}.htile.lists"), cute.arch, here, exchange)
         importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
         stretch = importlib.import_module(f"{PACKAGE}.htile.packed").Stretch
         stretch.bring, stretch.write = bring, write

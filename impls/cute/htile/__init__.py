@@ -6,10 +6,12 @@ times      the predicted times of few or long rows; pure as well
 packing    the layout of many short rows in a CTA, by what they cost; pure as well
 strips     the layout of kernels that sum over rows; pure as well
 side       the layout of rows that lie side by side; pure as well
+topk       the layout of rows whose largest are wanted; pure as well
 launch     a kernel's grid, and how it overlaps with its neighbours
 registers  register tiles
 copy       vectors between global memory, shared memory and registers, up to the matrix's edges
 reduce     reductions over the threads of a warp, the warps of a CTA and the CTAs of a cluster
+lists      sorted lists over the lanes of a row
 online     maximum and sum of exponentials of a row in one exchange
 merges     what parts of a row that is split over the GPU are, and how they merge
 packed     such rows in shared memory, and a thread's part of one

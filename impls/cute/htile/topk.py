@@ -1,0 +1,95 @@
+"""The layout of a router: rows of a few lanes each, which find the k largest. Without cutlass."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .config import VECTOR_BYTES, WARP, ceil_div
+
+MOST_EXPERTS, MOST_CHOSEN = 1024, 32
+MOST_EACH, LEAST_LANES, DIRECT = 64, 4, 8  # columns of a thread; of a row; columns that a thread sorts at once
+MOST_GROUPS = 32
+THREADS = 128
+
+
+@dataclass(frozen=True)
+class TopkConfig:
+    """lanes: threads of a row; slots: candidates of a thread; groups: its pairs of maxima, 0 where all columns are candidates.
+
+    bytes: of a vector. All are powers of two.
+    """
+
+    columns: int
+    itemsize: int
+    k: int
+    lanes: int
+    slots: int
+    groups: int
+    threads: int = THREADS
+    bytes: int = VECTOR_BYTES
+
+    aligned, cluster = True, 1
+
+    @property
+    def vector(self) -> int:
+        return self.bytes // self.itemsize
+
+    @property
+    def turns(self) -> int:
+        """Vectors of a thread: a power of two, and at least two elements."""
+        return max(_power(ceil_div(self.columns, self.vector * self.lanes)), ceil_div(min(2, self.slots), self.vector))
+
+    @property
+    def each(self) -> int:
+        return self.turns * self.vector
+
+    @property
+    def rows(self) -> int:
+        return self.threads // self.lanes
+
+    @property
+    def candidates(self) -> int:
+        return self.lanes * self.slots
+
+    @property
+    def halves(self) -> bool:
+        return self.lanes > 1 and self.slots > 1 and 2 * self.k <= self.candidates
+
+    @property
+    def kept(self) -> int:
+        """Of the largest, a thread's."""
+        return self.slots >> self.halves
+
+    @property
+    def store(self) -> int:
+        """Results that a thread writes at a time."""
+        return math.gcd(self.k, self.kept, 4)
+
+    def is_inner(self, turn: int) -> bool:
+        return (turn + 1) * self.lanes * self.vector <= self.columns
+
+    def column(self, number, lane):
+        """The column of a lane's element."""
+        return (number & -self.vector) * self.lanes + (number & self.vector - 1) + lane * self.vector
+
+
+def choose_topk(columns: int, itemsize: int, k: int, architecture: str, place: int = 0) -> TopkConfig:
+    """The layout for rows that begin at address `place`. Raises ValueError where there is none."""
+    if not (k <= columns <= MOST_EXPERTS and 1 <= k <= MOST_CHOSEN) or architecture != "sm_90":
+        raise ValueError(f"no layout for {k} of {columns} columns on {architecture}")
+    ends, block = columns * itemsize | place | VECTOR_BYTES, _power(columns)
+    size = ends & -ends
+    if size < itemsize:
+        raise ValueError(f"elements of {itemsize} bytes do not start at {place}")
+    candidates = _power(k + k // 2 + 1)
+    if block <= max(DIRECT, candidates):
+        slots = min(block, DIRECT)
+        return TopkConfig(columns, itemsize, k, block // slots, slots, 0, THREADS, size)
+    lanes = min(WARP, max(LEAST_LANES, block // MOST_EACH))
+    groups = max(1, min(block // lanes // 2, min(2 * _power(k), MOST_GROUPS) // lanes))
+    return TopkConfig(columns, itemsize, k, lanes, max(1, candidates // lanes), groups, THREADS, size)
+
+
+def _power(count: int) -> int:
+    return 1 << (count - 1).bit_length()
