@@ -43,6 +43,14 @@ def test_every_column_has_one_place():
             choose_topk(columns, 4, k, "sm_90", place)
 
 
+def test_the_layouts_that_were_fastest():
+    asked = ((8, 2, 2), (64, 4, 8), (128, 4, 4), (256, 2, 8), (256, 4, 8), (512, 4, 10), (512, 2, 32), (512, 4, 32))
+    found = [choose_topk(*each, "sm_90") for each in asked]
+    assert [c.lanes for c in found] == [1, 4, 8, 8, 16, 32, 16, 16]
+    assert [c.groups for c in found] == [0, 4, 2, 4, 2, 2, 2, 2]
+    assert [c.threads for c in found] == [*[128] * 7, 32]
+
+
 def drawn(rows, columns):
     return torch.randn(rows, columns, generator=torch.Generator().manual_seed(columns)) * 3
 

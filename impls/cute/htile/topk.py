@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from .config import VECTOR_BYTES, WARP, ceil_div
 
 MOST_EXPERTS, MOST_CHOSEN = 1024, 32
-MOST_EACH, LEAST_LANES, DIRECT = 64, 4, 8  # columns of a thread; of a row; columns that a thread sorts at once
-MOST_GROUPS = 32
-THREADS = 128
+DIRECT = 8  # columns that a thread sorts at once
+NARROW, NARROW_LANES, LEAST_LANES = 64, 4, 8  # columns and lanes of a narrow row; lanes of others
+LANE_BYTES, GROUP = 64, 8  # of a row per lane; columns per pair of maxima
+MANY, MANY_GROUPS = 16, 32  # chosen, above which a row has half a warp at most; its pairs of maxima
+THREADS, HEAVY_BYTES = 128, 128  # of a CTA; of a thread, from which CTAs of one warp are faster
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class TopkConfig:
 
     @property
     def turns(self) -> int:
-        """Vectors of a thread: a power of two, and at least two elements."""
+        """Vectors of a thread, of at least two elements."""
         return max(_power(ceil_div(self.columns, self.vector * self.lanes)), ceil_div(min(2, self.slots), self.vector))
 
     @property
@@ -86,9 +88,12 @@ def choose_topk(columns: int, itemsize: int, k: int, architecture: str, place: i
     if block <= max(DIRECT, candidates):
         slots = min(block, DIRECT)
         return TopkConfig(columns, itemsize, k, block // slots, slots, 0, THREADS, size)
-    lanes = min(WARP, max(LEAST_LANES, block // MOST_EACH))
-    groups = max(1, min(block // lanes // 2, min(2 * _power(k), MOST_GROUPS) // lanes))
-    return TopkConfig(columns, itemsize, k, lanes, max(1, candidates // lanes), groups, THREADS, size)
+    lanes = min(max(LEAST_LANES, block * itemsize // LANE_BYTES), WARP // 2 if k > MANY else WARP)
+    lanes = lanes if block > NARROW else NARROW_LANES
+    groups = MANY_GROUPS if k > MANY else max(2 * _power(k), block // GROUP)
+    groups = min(max(1, groups // lanes), block // lanes // 2)
+    threads = WARP if block * itemsize // lanes >= HEAVY_BYTES else THREADS
+    return TopkConfig(columns, itemsize, k, lanes, max(1, candidates // lanes), groups, threads, size)
 
 
 def _power(count: int) -> int:
