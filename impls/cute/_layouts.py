@@ -28,7 +28,7 @@ RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VE
 RING_VECTORS, RING_GROUPS = 8, 3
 # Crews, and a CTA's share of a row: less than the first number costs too much for each row, and up to the second one a crew
 # that needs no teams is better.
-MOST_CREWS, CREW_SHARE_BYTES, DIRECT_SHARE_BYTES = 12, 16 * 1024, 24 * 1024
+MOST_CREWS, CREW_SHARE_BYTES, DIRECT_SHARE_BYTES = 33, 16 * 1024, 24 * 1024
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
@@ -80,7 +80,7 @@ def cluster_layouts(
         yield config
         if config.cluster == 1:
             return
-        config = _of_cluster(replace(config, keep="shared", rows_per_thread=1), config.cluster // 2)
+        config = _of_cluster(replace(config, keep="shared", resident=0), config.cluster // 2)
 
 
 def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:

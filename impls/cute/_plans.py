@@ -23,8 +23,14 @@ from .htile.side import choose_side
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
 FEW_ROWS = 32  # of a norm
-# Of a row, from which on norms split it over a crew: (LayerNorm, rows are whole vectors). Few rows are split over the whole GPU.
-CREW_BYTES = {(False, False): 2**18, (False, True): 9 * 2**17, (True, False): 7 * 2**14, (True, True): 9 * 2**16}
+# Of a row of 16 bits or 32, from which on norms split it over a crew: (LayerNorm, rows are whole vectors). Few rows are split over
+# the whole GPU.
+CREW_BYTES = {
+    (False, False): (2**18, 3 * 2**17),
+    (False, True): (9 * 2**17, 9 * 2**17),
+    (True, False): (3 * 2**14, 5 * 2**14),
+    (True, True): (9 * 2**16, 9 * 2**16),
+}
 LONG_NORM_BYTES = 9 * 2**17
 SAFE_CLUSTER = 8  # the most CTAs that every GPU of the architecture takes
 
@@ -164,7 +170,7 @@ def norm(
 ) -> Iterator[Build]:
     """Builds of (x, weight, bias, residual, y, residual_out, rstd, mean), of these dtypes, "" for absent ones.
 
-    is_few  there are at most FEW_ROWS rows, so each gets threads of its own
+    is_few  there are at most FEW_ROWS rows, so long ones are split over the whole GPU
     dense   as in `softmax`; weight and bias start on 16 bytes
     heads   weight and bias have a row for each head
     """
@@ -172,14 +178,13 @@ def norm(
     tiles, terms = 1 + ceil_div(ITEM_BYTES.get(dtypes[RESIDUAL], 0), size), 2 if layer else 1
     yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
     is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
-    if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned]):
+    if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
         several = 1 if is_few else crews(columns * size, gpu)
         split = split_layout(columns, size, gpu, aligned, terms=sum(map(bool, dtypes[1:3])), crews=several)
         if split.is_ring:
             yield Build("split_norm.SplitNorm", split, (*dtypes, "int64"), flags, gpu.arch)
     for config in layouts(columns, size, gpu, aligned, tiles, terms):
-        own = replace(config, rows_per_thread=1) if is_few or heads else config
-        yield Build("norm.Norm", own, dtypes, flags, gpu.arch)
+        yield Build("norm.Norm", config, dtypes, flags, gpu.arch)
 
 
 def packed(

@@ -73,7 +73,7 @@ def kind(case, builds=None):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
     if build.kernel.startswith("side"):
         return case.operator, build.kernel, config.cluster > 1, config.bytes == VECTOR_BYTES
-    shared = (config.rows > 1, config.rows_per_thread, config.warps_per_row > 1, config.cluster)
+    shared = (config.rows > 1, config.resident, config.warps_per_row > 1, config.cluster)
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 
 

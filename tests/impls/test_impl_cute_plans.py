@@ -1,7 +1,6 @@
 """How impls/cute lays rows out: the table, what it refuses, what a refused launch falls back to, which rows are few."""
 
 import itertools
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -39,27 +38,27 @@ WHOLE_ROWS = [
 ]
 ANYWHERE = [
     (1, 2, 1, 256, 1, 1, "registers"),  # a thread a row
-    (7, 2, 1, 256, 1, 2, "registers"),  # seven elements may lie in two vectors
+    (7, 2, 1, 256, 2, 1, "registers"),  # seven elements may lie in two vectors
     (2041, 2, 1, 128, 128, 2, "registers"),  # 4 KiB and a vector more: the last that is trimmed in registers
     (2042, 2, 1, 160, 160, 2, "registers"),
-    (8191, 2, 1, 288, 288, 4, "shared"),  # 16 KiB and a vector more
-    (16384, 2, 1, 352, 352, 6, "shared"),  # shares are twice as large: every one has two ends
-    (50257, 2, 4, 288, 288, 6, "shared"),
-    (8191, 4, 2, 224, 224, 5, "registers"),  # float32 is cut to size in registers at no cost
-    (50257, 4, 8, 320, 320, 5, "registers"),
-    (65537, 4, 16, 192, 192, 6, "shared"),
+    (8191, 2, 2, 256, 256, 3, "registers"),  # 16 KiB and a vector more
+    (16384, 2, 4, 256, 256, 3, "registers"),
+    (50257, 2, 8, 256, 256, 4, "registers"),
+    (200001, 2, 16, 288, 288, 6, "shared"),  # more than six vectors of 256 threads
+    (8191, 4, 4, 256, 256, 3, "registers"),
+    (50257, 4, 16, 256, 256, 4, "registers"),
+    (130001, 4, 16, 384, 384, 6, "registers"),  # float32 is cut to size in registers at no cost
 ]
 WEIGHT_AND_BIAS = [
     (1024, 2, 1, 128, 32, 4, "registers"),  # one warp, which exchanges nothing
     (2048, 2, 1, 128, 128, 2, "registers"),
     (8192, 2, 1, 256, 256, 4, "registers"),
-    (16384, 2, 2, 256, 256, 4, "shared"),  # two rows a cluster from here on
-    (65536, 2, 8, 256, 256, 4, "shared"),
-    (131072, 2, 8, 256, 256, 8, "shared"),
-    (262144, 2, 8, 256, 256, 16, "shared"),
-    (32768, 4, 8, 256, 256, 4, "shared"),
-    (131072, 4, 8, 256, 256, 16, "shared"),
-    (262144, 4, 16, 256, 256, 16, "shared"),
+    (16384, 2, 1, 512, 512, 4, "registers"),  # 32 KiB: the last in registers
+    (65536, 2, 8, 128, 128, 8, "shared"),
+    (131072, 2, 8, 128, 128, 16, "shared"),  # sixteen vectors of 128 threads, then more threads of eleven
+    (200000, 2, 8, 288, 288, 11, "shared"),
+    (262144, 2, 16, 128, 128, 16, "shared"),
+    (262144, 4, 16, 384, 384, 11, "shared"),
 ]
 AND_A_RESIDUAL = [
     (8192, 2, 1, 256, 256, 4, "registers"),
@@ -79,22 +78,20 @@ FEW_ROWS = [
 ]
 
 
-# What lays rows out, the table, and the rows of a thread in shared memory.
 CHOICES = [
-    (choose, WHOLE_ROWS, 1),
-    (partial(choose, aligned=False), ANYWHERE, 1),
-    (partial(choose, terms=2), WEIGHT_AND_BIAS, 2),
-    (partial(choose, tiles=2, terms=2), AND_A_RESIDUAL, 1),
-    (choose_few, FEW_ROWS, 1),
+    (choose, WHOLE_ROWS),
+    (partial(choose, aligned=False), ANYWHERE),
+    (partial(choose, terms=2), WEIGHT_AND_BIAS),
+    (partial(choose, tiles=2, terms=2), AND_A_RESIDUAL),
+    (choose_few, FEW_ROWS),
 ]
 
 
-@over(("choice", "asked", "rows"), [(choice, asked, rows) for choice, table, rows in CHOICES for asked in table])
-def test_the_layout_of_a_row(choice, asked, rows):
+@over(("choice", "asked"), [(choice, asked) for choice, table in CHOICES for asked in table])
+def test_the_layout_of_a_row(choice, asked):
     columns, itemsize, *expected = asked
     config = choice(columns, itemsize)
     assert [config.cluster, config.threads, config.threads_per_row, config.vectors_per_thread, config.keep] == expected
-    assert config.rows_per_thread == (1 if config.keep == "registers" else rows)
 
 
 @over("terms", [0, 2])
@@ -148,8 +145,6 @@ def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
         ((1001, 2), "16-byte vectors"),
         ((4096, 2, 2, 128, 64), "share one row"),
         ((4096, 2, 1, 128, 128, "l2"), "keep must be"),
-        ((1024, 2, 1, 128, 64, "registers", True, 2), "threads with several rows"),
-        ((1001, 2, 1, 64, 64, "registers", False, 2), "threads with several rows"),
     ],
 )
 def test_config_refuses_what_the_kernel_cannot_divide(given, reason):
@@ -221,19 +216,3 @@ def test_an_unknown_architecture_has_no_builds():
     assert list(_layouts.layouts(1048576, 4, old, True)) == []
     with pytest.raises(ValueError, match="sm_80"):
         choose(4096, 2, "sm_80")
-
-
-def test_few_rows_of_a_norm_get_threads_of_their_own():
-    dtypes = ("bfloat16", "bfloat16", "bfloat16", "", "bfloat16", "", "", "")
-    many, few = (
-        [build.config for build in _plans.norm(32768, dtypes, True, 1e-5, _layouts.HOPPER, True, is_few)]
-        for is_few in (False, True)
-    )
-    assert many[0].rows_per_thread == 2
-    assert few == [replace(config, rows_per_thread=1) for config in many]
-
-
-@over(("columns", "itemsize"), [(860168, 2), (884736, 2), (430084, 4), (442368, 4)])
-def test_long_rows_of_which_two_do_not_fit_lie_in_shared_memory_alone(columns, itemsize):
-    config = choose(columns, itemsize, terms=2)
-    assert (config.keep, config.rows_per_thread) == ("shared", 1)

@@ -175,7 +175,7 @@ def held_to_limits(case, kernel):
     expected = config.shared_bytes(tiles)
     assert shared <= expected <= SHARED - CTA_OVERHEAD_BYTES
     if config.keep == "shared":
-        assert shared >= config.shared_columns * config.itemsize * tiles * config.rows_per_thread
+        assert shared >= config.shared_columns * config.itemsize * tiles
     if config.beside:  # vectors in registers are for the sake of a second CTA
         assert kernel.resident >= 2
         assert kernel.stack <= BESIDE_STACK_BYTES
@@ -186,7 +186,7 @@ def held_to_limits(case, kernel):
     name = (operator, case.dtype, case.columns)
     assert registers <= MORE_REGISTERS.get(name, MOST_REGISTERS[operator])
     assert kernel.stack <= (0 if case.layout == WHOLE_VECTORS else ONE_VALUE_BYTES.get(name, 0))
-    alone = config.rows_per_thread * config.cta_vectors * 16 > SHARED // 2
+    alone = config.cta_vectors * 16 > SHARED // 2
     assert kernel.resident >= (1 if alone else LEAST_CTAS)
 
 

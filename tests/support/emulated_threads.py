@@ -286,7 +286,7 @@ def family():
 def launch(kernel, config, rows, *arguments):
     """All CTAs of a kernel, one cluster after another; copies arrive late."""
     together = 1 if getattr(config, "apart", 1) is True else config.cluster
-    groups = -(-rows // (config.rows * getattr(config, "rows_per_thread", 1)))
+    groups = -(-rows // config.rows)
     for cta in range(groups * config.cluster // together):
         cluster = Cluster(together, config.threads, cta, 0, True)
         cluster.run(lambda: kernel(*arguments))

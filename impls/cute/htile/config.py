@@ -74,12 +74,11 @@ class RowTileConfig(_Vectors, Shared):
                      "l1" (the row is read twice, the second time from the first-level cache)
     aligned          every row starts on a vector boundary and is whole vectors long. Otherwise a thread's vectors
                      are those of memory, and the first and last vectors of a row are moved element by element
-    rows_per_thread  rows of which a thread has vectors in the same columns, so that one weight serves them all
     apart            the CTAs of a row exchange nothing: they are no cluster, may be any number, and the last may be empty
     beside           with "shared": how many of a thread's vectors stay in registers; its first never does
+    resident         CTAs that a multiprocessor has room for, by which a thread's registers are limited; 0: no limit
 
-    Raises ValueError for threads that are not whole warps, for a cluster with an empty CTA, and for several rows per
-    thread that are unaligned or share a CTA.
+    Raises ValueError for threads that are not whole warps, and for a cluster with an empty CTA.
     """
 
     columns: int
@@ -89,9 +88,9 @@ class RowTileConfig(_Vectors, Shared):
     threads_per_row: int = 32
     keep: str = "registers"
     aligned: bool = True
-    rows_per_thread: int = 1
     apart: bool = False
     beside: int = 0
+    resident: int = 0
 
     def __post_init__(self):
         share = self.threads_per_row
@@ -107,8 +106,6 @@ class RowTileConfig(_Vectors, Shared):
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
-        if self.rows_per_thread > 1 and (self.rows > 1 or not self.aligned):
-            raise ValueError("threads with several rows have all columns of them, on vector boundaries")
 
     @property
     def cta_vectors(self) -> int:
@@ -174,10 +171,9 @@ class RowTileConfig(_Vectors, Shared):
 
     def shared_bytes(self, tiles: int = 1) -> int:
         """The most shared memory of a CTA: `tiles` tiles if rows stay there, the reduction buffer, its mbarriers."""
-        rows = self.rows * self.rows_per_thread
-        tile = rows * self.shared_columns * self.itemsize * tiles
-        buffer = rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
-        return tile + buffer + (8 * self.rows_per_thread if self.cluster > 1 else 0)
+        tile = self.rows * self.shared_columns * self.itemsize * tiles
+        buffer = self.rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
+        return tile + buffer + (8 if self.cluster > 1 else 0)
 
 
 @dataclass(frozen=True)

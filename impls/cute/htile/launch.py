@@ -5,7 +5,6 @@ A launch may begin while the previous one ends, so every kernel begins with `ove
 
 from __future__ import annotations
 
-import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
@@ -14,14 +13,14 @@ from .packing import PackedTileConfig
 
 
 def launch_rows(kernel, config: RowTileConfig, rows: Int32, stream):
-    """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one; with several rows
-    per thread, that many times as many (`row_part`).
-    """
+    """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one."""
     cluster = [1, config.cluster, 1] if config.cluster > 1 and not config.apart else None
-    grid, block = [groups(rows, config), config.cluster, 1], [config.threads, 1, 1]
+    grid, block = [cute.ceil_div(rows, config.rows), config.cluster, 1], [config.threads, 1, 1]
     if config.apart:
         grid = [grid[0] * grid[1], 1, 1]
-    least = {"min_blocks_per_mp": 2, "preferred_smem_carveout": 100} if config.beside else {}
+    least = {"min_blocks_per_mp": config.resident, "preferred_smem_carveout": 25} if config.resident else {}
+    if config.beside:
+        least = {"min_blocks_per_mp": 2, "preferred_smem_carveout": 100}
     kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **least)
 
 
@@ -31,24 +30,6 @@ def own_place(config: RowTileConfig) -> tuple[Int32, Int32 | int]:
     if config.apart:
         return x // config.cluster, x % config.cluster
     return x, y if config.cluster > 1 else 0
-
-
-def groups(rows: Int32, config: RowTileConfig) -> Int32:
-    """The number of CTAs, or clusters, for `rows` rows."""
-    return cute.ceil_div(rows, config.rows * config.rows_per_thread)
-
-
-def row_part(tensor: cute.Tensor | None, number: int, config: RowTileConfig) -> cute.Tensor | None:
-    """The part of a matrix, or of a vector of one value per row, that holds every thread's row number `number`.
-
-    There are `config.rows_per_thread` parts, each with one row per group of the grid. Where the rows are no multiple of
-    the parts, two parts share rows, which are computed twice with the same result.
-    """
-    if tensor is None or number == 0:
-        return tensor
-    part = groups(tensor.shape[0], config)
-    start = cutlass.min(number * part, tensor.shape[0] - part)
-    return cute.domain_offset((start, 0)[: cute.rank(tensor)], tensor)
 
 
 def launch_packed(kernel, config: PackedTileConfig, rows: Int32, stream):

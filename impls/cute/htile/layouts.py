@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from .config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, share
 
-# Measured on an H200 (docs/notes/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with two vectors
-# per thread: 64 KiB are then in flight per multiprocessor. Longer rows lie in shared memory, which leaves registers for
-# more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors per thread. Beyond the largest
+# Measured on an H200 and an H100 (docs/notes/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with
+# two vectors per thread: 64 KiB are then in flight per multiprocessor. Longer rows lie in shared memory, which leaves registers
+# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors per thread. Beyond the largest
 # cluster the shares grow.
 SINGLE_BYTES = 16 * 1024
 SHARE_BYTES = 16 * 1024
@@ -23,22 +23,25 @@ BESIDE_VECTORS = 6  # that a thread may keep in registers besides: two CTAs then
 MAX_VECTORS = 16
 SHORT_BYTES = 512  # of a row: a CTA takes more of these
 SHORT_ROWS_THREADS = 256
-# With a weight and a bias (LayerNorm), which come from L2 for every row: one warp per row up to four vectors per thread;
-# then fewer threads with more vectors; long rows two per cluster, so that weight and bias are read once for both.
+# With a weight and a bias (LayerNorm), which come from L2 for every row: one warp per row up to four vectors per thread; then
+# fewer threads with more vectors. A warp of 16-bit rows that more than a third of its threads would have no second vector of
+# is halved: their work that no vector needs costs 6 %.
 COLUMN_TERMS = 2
 FEW_THREADS = 256
-TWO_ROW_CLUSTER = 8
-TWO_ROW_BYTES = 512 * 1024  # of a row, beyond which eight CTAs would have more than 64 KiB of each
-# The same with a residual, for rows that start anywhere, or of which two do not fit.
+MIN_LOOSE = 16
+LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES, LAYER_VECTORS = 32 * 1024, 28 * 1024, 56 * 1024, 11
+SAFE_CLUSTER = 8  # larger ones leave multiprocessors unused
+# The same with a residual, or for rows that start anywhere.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
-# Unaligned rows of two matrices, or with weights, stay in registers only up to this size.
-UNALIGNED_SINGLE_BYTES = 4 * 1024
-UNALIGNED_SHARE_BYTES = 32 * 1024
-SHORT_LAYER_BYTES = 20 * 1024  # of a float32 row up to which LayerNorm's threads have as few vectors as those of RMSNorm
-# float32 rows are trimmed at no cost, and registers gain 3 to 4 % over shared memory.
-UNALIGNED_REGISTER_BYTES = 256 * 1024
-UNALIGNED_REGISTER_SHARE_BYTES = 28 * 1024
+UNALIGNED_SHARE_BYTES = 32 * 1024  # shares that start anywhere have two ends each
+# Rows that start anywhere are 2 to 5 % faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
+# to 26 registers more, and CTAs find no room.
+BLOCK, REGISTER_VECTORS, REGISTERS = 128, 6, 64 * 1024
+UNALIGNED_SINGLE_BYTES = 4 * 1024  # of norms
+GRADIENT_SHARE_BYTES = 12 * 1024
+NORM_SHARE_BYTES, NORM_THREADS, NORM_BYTES = 48 * 1024, 512, 2**18
+LAYER_ROW_BYTES = 48 * 1024
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
 # 7.2 us in the layout for many rows; from 64 rows on this loses.
 FEW_SHARE_BYTES = 8 * 1024
@@ -56,22 +59,26 @@ def choose(
     """
     if architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {architecture}; there is one for {', '.join(MAX_CLUSTER)}")
-    whole = RowTileConfig(columns, itemsize, aligned=aligned)
-    row_bytes = whole.vectors * VECTOR_BYTES
-    if row_bytes <= (SINGLE_BYTES if aligned or (tiles == 1 and not terms) else UNALIGNED_SINGLE_BYTES):
+    whole, largest = RowTileConfig(columns, itemsize, aligned=aligned), MAX_CLUSTER[architecture]
+    if whole.vectors * VECTOR_BYTES <= _single_bytes(aligned, terms, tiles):
         return _single(whole, terms, tiles)
-    in_registers = not aligned and itemsize == 4 and tiles == 1 and terms < COLUMN_TERMS and row_bytes <= UNALIGNED_REGISTER_BYTES
-    whole = replace(whole, keep="registers" if in_registers else "shared")
-    if terms >= COLUMN_TERMS and (aligned or itemsize == 2 or row_bytes > SHORT_LAYER_BYTES):
-        layout = _two_rows if aligned and tiles == 1 else _few_large_shares
-        config = layout(whole, MAX_CLUSTER[architecture])
+    if not aligned and (config := _anywhere(whole, terms, tiles, largest)):
+        return config
+    whole = replace(whole, keep="shared")
+    if terms >= COLUMN_TERMS:
+        config = (_layer_shares if aligned and tiles == 1 else _few_large_shares)(whole, largest)
     else:
-        config = _beside(_shares(whole, MAX_CLUSTER[architecture]), tiles)
-    if config.rows_per_thread > 1 and config.shared_bytes(tiles) > SHARED_BYTES[architecture]:
-        config = _few_large_shares(whole, MAX_CLUSTER[architecture])
+        config = _beside(_shares(whole, largest), tiles)
     if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread - config.beside > MAX_VECTORS:
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
+
+
+def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
+    """The longest row that one CTA has in registers, as `_single` lays it out."""
+    if aligned:
+        return LAYER_SINGLE_BYTES if terms >= COLUMN_TERMS and tiles == 1 else SINGLE_BYTES
+    return UNALIGNED_SINGLE_BYTES if terms else SINGLE_BYTES if tiles == 1 else GRADIENT_SHARE_BYTES
 
 
 def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
@@ -92,25 +99,87 @@ def choose_apart(columns: int, itemsize: int, aligned: bool = True) -> RowTileCo
 
 def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:
     """One CTA per row, or several rows per CTA, in registers."""
-    each = _threads(whole.vectors, 2)
+    each = max(_threads(whole.vectors, 2), min(2, whole.vectors))
     if terms >= COLUMN_TERMS:
-        each = min(each, FEW_THREADS)
-        if tiles == 1 and each > WARP:
-            each = WARP if whole.vectors <= 4 * WARP else max(min(each, MIN_THREADS), _threads(whole.vectors, 4))
+        each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
+    return _rows(whole, each)
+
+
+def _layer_threads(whole: RowTileConfig, each: int) -> int:
+    if each <= WARP:
+        is_loose = whole.itemsize == 2 and each >= MIN_LOOSE and 4 * whole.vectors <= 5 * each
+        return each // 2 if is_loose else each
+    fewest = next((n * WARP for n, most in ((1, 4), (2, 3)) if whole.vectors <= n * WARP * most), MIN_THREADS)
+    return fewest if fewest < MIN_THREADS else max(fewest, _threads(whole.vectors, 4))
+
+
+def _rows(whole: RowTileConfig, each: int) -> RowTileConfig:
     least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
     threads = each if each >= least else ceil_div(least, each) * each
     return replace(whole, threads=threads, threads_per_row=each)
 
 
+def _anywhere(whole: RowTileConfig, terms: int, tiles: int, largest: int) -> RowTileConfig | None:
+    """Rows that start anywhere, in registers; None where shared memory is better."""
+    if terms and tiles > 1:
+        return None
+    if terms:
+        return _layer_anywhere(whole) if terms >= COLUMN_TERMS else _norm_anywhere(whole, largest)
+    return _softmax_anywhere(whole, largest) if tiles == 1 else _gradient_anywhere(whole, largest)
+
+
+def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
+    row_bytes = whole.vectors * VECTOR_BYTES
+    cluster = min(SAFE_CLUSTER, _power(ceil_div(row_bytes, SHARE_BYTES)))
+    if share(whole.vectors, cluster) > REGISTER_VECTORS * 2 * BLOCK:
+        cluster = largest
+    each = share(whole.vectors, cluster)
+    threads = BLOCK * (2 if each <= REGISTER_VECTORS * 2 * BLOCK or whole.itemsize == 2 else 3)
+    vectors = ceil_div(each, threads)
+    registers = (16 if whole.itemsize == 2 else 8) + 8 * vectors
+    config = replace(_clusters(whole, cluster, threads), resident=REGISTERS // (registers * threads))
+    return config if vectors <= REGISTER_VECTORS else None
+
+
+def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
+    cluster = min(largest, _power(ceil_div(whole.vectors * VECTOR_BYTES, GRADIENT_SHARE_BYTES)))
+    each = share(whole.vectors, cluster)
+    threads = BLOCK * (2 if each <= 6 * BLOCK else 3 if whole.itemsize == 2 and each > 8 * BLOCK else 4)
+    return _clusters(whole, cluster, threads) if each <= 3 * threads else None
+
+
+def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
+    """RMSNorm. float32 is trimmed at no cost; rows of 16 bits take more registers, which CTAs of other sizes have no room for."""
+    row_bytes = whole.vectors * VECTOR_BYTES
+    if whole.vectors <= 9 * BLOCK:
+        return _rows(whole, _threads(whole.vectors, 3))
+    if whole.itemsize == 2:
+        cluster = _power(ceil_div(row_bytes, 2 * SHARE_BYTES))
+        is_full = cluster <= SAFE_CLUSTER and share(whole.vectors, cluster) > 3 * NORM_THREADS
+        return _clusters(whole, cluster, NORM_THREADS) if is_full else None
+    if row_bytes > NORM_BYTES:
+        config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
+    else:
+        config = _clusters(whole, _power(ceil_div(row_bytes, NORM_SHARE_BYTES)), NORM_THREADS)
+    return config if config.vectors_per_thread <= REGISTER_VECTORS else None
+
+
+def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
+    """One CTA: with several, weights of rows that start anywhere cost 5 to 20 %."""
+    narrow = whole.itemsize == 2
+    most = REGISTER_VECTORS if narrow else 5
+    threads = BLOCK // 2 if narrow and 2 * whole.vectors <= most * BLOCK else ceil_div(whole.vectors, most * BLOCK) * BLOCK
+    is_idle = narrow and any(n * most * BLOCK < whole.vectors <= up * BLOCK for n, up in ((1, 6.5), (2, 15)))
+    return None if is_idle or whole.vectors * VECTOR_BYTES > LAYER_ROW_BYTES else _rows(whole, threads)
+
+
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     """One row per cluster."""
     row_bytes = whole.columns * whole.itemsize
-    in_registers = whole.keep == "registers"
-    unaligned = UNALIGNED_REGISTER_SHARE_BYTES if in_registers else UNALIGNED_SHARE_BYTES
-    cluster = min(largest, _power(ceil_div(row_bytes, SHARE_BYTES if whole.aligned else unaligned)))
+    cluster = min(largest, _power(ceil_div(row_bytes, SHARE_BYTES if whole.aligned else UNALIGNED_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
-    if in_registers or row_bytes <= SHARE_BYTES * cluster:
-        return _clusters(whole, cluster, _threads(each, 5 if in_registers else 4))
+    if row_bytes <= SHARE_BYTES * cluster:
+        return _clusters(whole, cluster, _threads(each, 4))
     threads = min(SHARE_THREADS, _threads(each, 6))
     if each <= FULL_VECTORS * FULL_THREADS:
         threads = min(threads, FULL_THREADS)
@@ -125,14 +194,14 @@ def _beside(config: RowTileConfig, tiles: int) -> RowTileConfig:
     return replace(_clusters(config, config.cluster, SHARE_THREADS), beside=beside)
 
 
-def _two_rows(whole: RowTileConfig, largest: int) -> RowTileConfig:
-    """Two rows per cluster."""
+def _layer_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
+    """Few threads of many vectors."""
     row_bytes = whole.columns * whole.itemsize
-    most = TWO_ROW_CLUSTER if row_bytes <= TWO_ROW_BYTES else largest
-    cluster = min(most, _power(ceil_div(row_bytes, SHARE_BYTES)))
+    cluster = min(SAFE_CLUSTER, _power(ceil_div(row_bytes, LAYER_SHARE_BYTES)))
+    if row_bytes > cluster * LARGE_LAYER_BYTES:
+        cluster = largest
     each = share(whole.vectors, cluster)
-    threads = max(min(FEW_THREADS, _threads(each, 4)), _threads(each, MAX_VECTORS))
-    return replace(_clusters(whole, cluster, threads), rows_per_thread=2)
+    return _clusters(whole, cluster, MIN_THREADS if each <= MAX_VECTORS * MIN_THREADS else _threads(each, LAYER_VECTORS))
 
 
 def _few_large_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:

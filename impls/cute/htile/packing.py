@@ -13,9 +13,9 @@ from .config import SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div
 
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
-# By element size; longer rows are as fast in kernels that take one at a time, unless weights come with them.
-MOST_ROW_BYTES = {2: 3 * 1024, 4: 2 * 1024}
-MOST_TERMS_ROW_BYTES = {2: 4 * 1024, 4: 2 * 1024}
+# By element size; longer rows are as fast in kernels that take one at a time, unless weights and a bias come with them.
+MOST_ROW_BYTES = {2: 5 * 512, 4: 2 * 1024}
+MOST_LAYER_ROW_BYTES = {2: 4 * 1024, 4: 2 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 8 * 1024  # of a CTA's first matrix: an H200 needs some 40 KiB on their way per multiprocessor
 MOST_THREADS = 256
@@ -115,7 +115,7 @@ def choose_packed(
     tiles  bytes of the matrices that are read, as multiples of the first one's
     """
     least = least_rows(columns, itemsize)
-    most = (MOST_TERMS_ROW_BYTES if terms else MOST_ROW_BYTES)[itemsize]
+    most = (MOST_LAYER_ROW_BYTES if terms > 1 else MOST_ROW_BYTES)[itemsize]
     if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > most:
         return None
     found = []

@@ -19,12 +19,12 @@ from cutlass import Float32, const_expr
 
 from ..htile.columns import ColumnLoader
 from ..htile.config import RowTileConfig
-from ..htile.launch import launch_rows, overlap, row_part
+from ..htile.launch import launch_rows, overlap
 from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
 WIDE_ROW_THREADS = 512
-LONG_TURNS, FEW_TURNS, FEW_THREADS = 10, (4, 2), 320
+LONG_TURNS, FEW_TURNS, FEW_THREADS = 8, (4, 2), 320
 LAYER_THREADS = 128  # up to which a LayerNorm of rows that start anywhere has four turns of weights under way
 PART_WIDTH = 4  # values of an exchange
 
@@ -40,8 +40,7 @@ class Norm:
     x and y are (rows, columns) in one dtype, float16, bfloat16 or float32, residual and residual_out in one; weight and bias
     are (columns,), or with `heads` (heads, columns) for rows whose number modulo their own is a head; rstd and mean are
     (rows,) float32. All but x and y may be None. y comes from t before t is rounded to residual_out. Squares are float32, as in
-    torch: rows whose sum of t^2 is beyond 3.4e38 become 0 or NaN. Raises ValueError for RMSNorm with a mean, and for
-    several rows per thread with a residual or heads.
+    torch: rows whose sum of t^2 is beyond 3.4e38 become 0 or NaN. Raises ValueError for RMSNorm with a mean.
     """
 
     def __init__(self, config: RowTileConfig, layer: bool, eps: float, heads: bool = False):
@@ -51,8 +50,6 @@ class Norm:
     def __call__(self, x, weight, bias, residual, y, residual_out, rstd, mean, stream):
         if const_expr(mean is not None and not self.layer):
             raise ValueError("RMSNorm has no mean")
-        if const_expr(self.config.rows_per_thread > 1 and (residual is not None or self.heads)):
-            raise ValueError("several rows a thread, and a residual or heads")
         kernel = self.kernel(x, weight, bias, residual, y, residual_out, rstd, mean)
         launch_rows(kernel, self.config, x.shape[0], stream)
 
@@ -60,31 +57,22 @@ class Norm:
     def kernel(self, x, weight, bias, residual, y, residual_out, rstd, mean):
         overlap()
         config, width = self.config, PART_WIDTH if self.layer else 1
-        more, dtype = (config.rows_per_thread - 1, None) if residual is None else (1, residual.element_type)
-        context = RowContext(config, x, 0.0, config.rows_per_thread, width, extra_smem_tensors=more, extra_dtype=dtype)
+        more, dtype = (0, None) if residual is None else (1, residual.element_type)
+        context = RowContext(config, x, 0.0, 1, width, extra_smem_tensors=more, extra_dtype=dtype)
         ahead = weights_ahead(config, self.layer)
         columns = [None if v is None else ColumnLoader(context, v, ahead) for v in (weight, bias)]
-        tensors = (x, residual, y, residual_out, rstd, mean)
-        rows = [Row(context, n, *(row_part(t, n, config) for t in tensors)) for n in range(config.rows_per_thread)]
-        for row in rows:
-            row.request()
+        row = Row(context, residual, y, residual_out, rstd, mean)
+        row.request()
         for vector in columns:
             if const_expr(vector is not None):
                 vector.request()
-        for row in rows:
-            row.wait()
-
-        for row in rows:
-            row.measure(self.layer)
-        for row in rows:
-            row.settle(self.layer, self.eps)
+        row.wait()
+        row.measure(self.layer)
+        row.settle(self.layer, self.eps)
 
         for turn in cutlass.range_constexpr(config.vectors_per_thread):
-            scales = [None if vector is None else vector.values(turn) for vector in columns]
-            for row in rows:
-                row.store(turn, *scales)
-        for row in rows:
-            row.store_statistics()
+            row.store(turn, *(None if vector is None else vector.values(turn) for vector in columns))
+        row.store_statistics()
 
 
 def weights_ahead(config: RowTileConfig, layer: bool) -> int:
@@ -92,7 +80,7 @@ def weights_ahead(config: RowTileConfig, layer: bool) -> int:
     turns = config.vectors_per_thread
     if config.keep == "registers":
         return 0 if layer or config.threads >= WIDE_ROW_THREADS else turns
-    if config.keep == "shared" and config.aligned and (config.rows_per_thread > 1 or turns <= LONG_TURNS):
+    if config.keep == "shared" and config.aligned and turns <= LONG_TURNS:
         return turns
     if config.keep == "shared" and not config.aligned:
         return FEW_TURNS[config.threads > LAYER_THREADS] if layer else 3 + (turns > LONG_TURNS)
@@ -100,11 +88,10 @@ def weights_ahead(config: RowTileConfig, layer: bool) -> int:
 
 
 class Row:
-    """One row of a thread from its loads to its stores; number: among the thread's rows."""
+    """A thread's part of a row from its loads to its stores."""
 
-    def __init__(self, context: RowContext, number: int, x, residual, y, residual_out, rstd, mean):
-        self.context, self.stage = context, number
-        self.loaders = [context.x if number == 0 else RowLoader(context, x, context.extra_sX[number - 1])]
+    def __init__(self, context: RowContext, residual, y, residual_out, rstd, mean):
+        self.context, self.loaders = context, [context.x]
         if residual is not None:
             self.loaders.append(RowLoader(context, residual, context.extra_sX[0]))
         self.out = RowStorer(context, y)
@@ -140,16 +127,16 @@ class Row:
         if layer:
             self.part = moments_of(self, self.context)
             if self.context.config.peers > 1:
-                self.context.reduction.send(self.part, self.stage)
+                self.context.reduction.send(self.part, 0)
 
     def settle(self, layer: bool, eps: float):
         """The row's scale and, for LayerNorm, its centre."""
         context = self.context
         if layer:
             columns = context.config.columns
-            self.centre, square = merge(self.part, context.reduction, columns, self.stage, self.exact)
+            self.centre, square = merge(self.part, context.reduction, columns, self.exact)
         else:
-            square = mean_square(self, context, self.stage)
+            square = mean_square(self, context)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
         # 16-bit values are rounded more coarsely than the product, so one instruction serves.
         self.shift = -self.centre * self.scale if layer and context.config.itemsize == 2 else None
@@ -174,13 +161,13 @@ class Row:
 
 
 @cute.jit
-def mean_square(row: Row, context: RowContext, stage: cutlass.Constexpr[int]) -> Float32:
+def mean_square(row: Row, context: RowContext) -> Float32:
     """The mean of t^2 over a row. Columns outside the row were filled with 0."""
     total = Float32(0.0)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         value = row.values(turn)
         total = (value * value).reduce(ADD, total, 0)
-    return row_reduce(total, ADD, context.reduction, stage) * (1 / context.config.columns)
+    return row_reduce(total, ADD, context.reduction) * (1 / context.config.columns)
 
 
 @cute.jit
@@ -227,9 +214,7 @@ def part_mean(total: Float32, count: Float32) -> Float32:
 
 
 @cute.jit
-def merge(
-    part: Part, reduction: Reduction, columns: int, stage: cutlass.Constexpr[int] = 0, exact: cutlass.Constexpr[bool] = False
-) -> tuple[Float32, Float32]:
+def merge(part: Part, reduction: Reduction, columns: int, exact: cutlass.Constexpr[bool] = False) -> tuple[Float32, Float32]:
     """(mean, mean squared distance from it) of a row of `columns` values; each warp has sent its part.
 
     exact  the parts have rests
@@ -237,10 +222,10 @@ def merge(
     total, square, _, _ = part
     mean = total * (1 / columns)
     if const_expr(reduction.config.peers > 1):
-        reduction.receive(stage)
-        totals, squares, counts = (reduction.gather(which, stage, 0.0) for which in range(3))
+        reduction.receive(0)
+        totals, squares, counts = (reduction.gather(which, 0, 0.0) for which in range(3))
         mean = warp_reduce(totals.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach) * (1 / columns)
-        rests = reduction.gather(3, stage, 0.0) if exact else None
+        rests = reduction.gather(3, 0, 0.0) if exact else None
         square = Float32(0.0)
         for slot in cutlass.range_constexpr(cute.size(totals.shape)):
             apart = part_mean(totals[slot], counts[slot]) - mean
