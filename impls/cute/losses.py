@@ -6,6 +6,7 @@ In place as well: a vector is stored by the thread that has read it, and after i
 """
 
 import functools
+from dataclasses import replace
 from math import inf
 
 from softbench import Unsupported, implementation
@@ -57,7 +58,7 @@ def of_case(case, gpu, aligned):
     check(case)
     columns, size, kernel = case.columns, _plans.ITEM_BYTES[case.dtype], "losses.CrossEntropy"
     dtypes = (case.dtype, "int64", "float32", "" if case.operator == "cross_entropy" else case.out_dtype)
-    layouts = list(_layouts.layouts(columns, size, gpu, aligned))
+    layouts = [replace(config, resident=0) for config in _layouts.layouts(columns, size, gpu, aligned)]
     if case.operator.endswith("backward"):
         kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)
         layouts = [choose_apart(columns, size, aligned)]

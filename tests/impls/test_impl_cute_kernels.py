@@ -176,12 +176,12 @@ def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
     [
         (8192, "bfloat16", False, 0),  # 512 threads a row, in registers
         (4096, "bfloat16", False, 2),
-        (4096, "bfloat16", True, 0),  # in registers
-        (16384, "bfloat16", True, 4),  # in shared memory
+        (16384, "bfloat16", True, 0),  # in registers
+        (131072, "bfloat16", True, 4),  # in shared memory
         (131072, "float32", False, 6),
         (1048576, "float32", True, 2),  # read twice
         (17033, "bfloat16", False, 3),  # rows that start anywhere
-        (17033, "bfloat16", True, 4),
+        (13313, "bfloat16", True, 4),
         (262145, "bfloat16", True, 2),
         (400001, "float32", False, 4),
     ],
