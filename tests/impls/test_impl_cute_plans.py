@@ -58,7 +58,7 @@ WEIGHT_AND_BIAS = [
     (131072, 2, 8, 128, 128, 16, "shared"),  # sixteen vectors of 128 threads, then more threads of eleven
     (200000, 2, 8, 288, 288, 11, "shared"),
     (262144, 2, 16, 128, 128, 16, "shared"),
-    (262144, 4, 16, 384, 384, 11, "shared"),
+    (262144, 4, 16, 288, 288, 15, "shared"),
 ]
 AND_A_RESIDUAL = [
     (8192, 2, 1, 256, 256, 4, "registers"),

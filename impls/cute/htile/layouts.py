@@ -29,7 +29,8 @@ SHORT_ROWS_THREADS = 256
 COLUMN_TERMS = 2
 FEW_THREADS = 256
 MIN_LOOSE = 16
-LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES, LAYER_VECTORS = 32 * 1024, 28 * 1024, 56 * 1024, 11
+LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 32 * 1024, 28 * 1024, 56 * 1024
+LAYER_VECTORS, LAYER_THREADS = 11, 288  # of two CTAs of 320 threads there is no room
 SAFE_CLUSTER = 8  # larger ones leave multiprocessors unused
 # The same with a residual, or for rows that start anywhere.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
@@ -155,7 +156,7 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
         return _rows(whole, _threads(whole.vectors, 3))
     if whole.itemsize == 2:
         cluster = _power(ceil_div(row_bytes, 2 * SHARE_BYTES))
-        is_full = cluster <= SAFE_CLUSTER and share(whole.vectors, cluster) > 3 * NORM_THREADS
+        is_full = cluster <= SAFE_CLUSTER and share(whole.vectors, cluster) > (3 + cluster / 16) * NORM_THREADS
         return _clusters(whole, cluster, NORM_THREADS) if is_full else None
     if row_bytes > NORM_BYTES:
         config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
@@ -201,7 +202,10 @@ def _layer_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     if row_bytes > cluster * LARGE_LAYER_BYTES:
         cluster = largest
     each = share(whole.vectors, cluster)
-    return _clusters(whole, cluster, MIN_THREADS if each <= MAX_VECTORS * MIN_THREADS else _threads(each, LAYER_VECTORS))
+    threads = min(LAYER_THREADS, _threads(each, LAYER_VECTORS))
+    return _clusters(
+        whole, cluster, MIN_THREADS if each <= MAX_VECTORS * MIN_THREADS else max(threads, _threads(each, MAX_VECTORS))
+    )
 
 
 def _few_large_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
