@@ -1,24 +1,45 @@
-"""Clocks against kernels of known duration."""
+"""Clocks against kernels of known duration, and what a run does with their calibrations."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
-from support.calibrations import BLIND, CALL, FAST, KNOWN, RIGHT, WHY
+import pytest
+from support import builders as make
 from support.grids import over
-from support.simulated import Pool
+from support.simulated import CARD, FULL, IDLE, Pool, World
 
+from softbench.analysis import leaderboard
+from softbench.doctor import known_durations
 from softbench.measure import cupti_clock
 from softbench.measure.clocks import CALLS, WARM_CALLS
 from softbench.measure.contest import calibrating as parent
+from softbench.measure.contest import contest as contest_module
+from softbench.measure.contest import measuring
+from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.measuring import Measuring, Rules
+from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
+from softbench.measure.plans import Plan
 from softbench.measure.worker import clock_readings
-from softbench.model import Calibration, Status, calibration
+from softbench.model import Calibration, calibration
+from softbench.records import retries
+from softbench.render.report.trust import checks
+from softbench.session import session
+from softbench.session.selection import Selection
+
+KNOWN = (20_000, 100_000, 500_000)
+RIGHT = Calibration("graph", KNOWN, (21_200, 101_200, 501_200))
+FAST = Calibration("graph", KNOWN, (40_000, 116_400, 500_400))
+CALL = Calibration("call", KNOWN, (45_000, 125_120, 525_400))
+CALL_FAST = replace(FAST, clock="call")
+BLIND = Calibration("device", fault="the profiler saw nothing on the GPU")
+WHY = "reads 76.40 us where 80.00 us passed by the GPU's timer"
 
 
 @over(
     "read, why",
     [
-        ((20_000, 100_000, 500_000), ""),
-        ((21_200, 101_200, 501_200), ""),  # with a launch gap each
+        (RIGHT.read_ns, ""),  # with a launch gap each
         ((60_000, 140_000, 540_000), ""),  # the host's way to the GPU and back
         ((20_000, 101_299, 500_000), ""),  # 1 % of 80 us and 0.5 us
         ((20_000, 101_301, 500_000), "reads 81.30 us where 80.00 us passed by the GPU's timer"),
@@ -38,8 +59,8 @@ def test_how_far_a_clock_may_be_off(read, why):
 
 def test_an_untried_clock_is_used_and_an_unread_one_is_not():
     untried = Calibration("graph", fault="no triton")
-    refusals = {clock: calibration.refusal([untried, BLIND], clock) for clock in ("graph", "call", "device")}
-    assert refusals == {"graph": "", "call": "", "device": BLIND.fault}
+    refusals = {"graph": "", "call": "", "device": BLIND.fault}
+    assert {clock: calibration.refusal([untried, BLIND], clock) for clock in refusals} == refusals
 
 
 def test_a_line_says_rate_and_constant():
@@ -108,8 +129,7 @@ def test_each_clock_is_read_as_implementations_are():
     graph, call, device = calibrated(gpu)
     known = (20_032, 100_032, 500_032)
     assert graph == Calibration("graph", known, (21_382, 101_382, 501_382))  # 1.2 us a launch, 1.5 a replay of ten
-    assert call.known_ns == known
-    assert call.read_ns == tuple(spun + 23_280 for spun in known)
+    assert call == Calibration("call", known, tuple(spun + 23_280 for spun in known))
     assert device == Calibration("device", known, (20_932, 100_932, 500_932))
     assert not any(map(calibration.misreading, (graph, call, device)))
     assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
@@ -141,10 +161,8 @@ def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch):
 
 
 def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch):
-    asked = []
-    answer = Answer(True, {"calibrations": (RIGHT,)})
+    asked, pool, answer = [], Pool(), Answer(True, {"calibrations": (RIGHT,)})
     monkeypatch.setattr(parent, "ask", lambda worker, request, timeout_s: asked.append(request) or answer)
-    pool = Pool()
     assert parent.calibrate(pool, 5, device=True) == (RIGHT,)
     assert [(r["op"], r["device"], r["l2_bytes"]) for r in asked] == [("calibrate", True, 5)]
     assert pool.ended == 1
@@ -153,8 +171,128 @@ def test_a_process_of_its_own_checks_the_clocks_and_goes(monkeypatch):
 @over("device", [False, True])
 def test_what_cannot_be_tried_says_why(monkeypatch, device):
     clocks = ("graph", "call", "device")[: 2 + device]
-    failed = Answer(False, status=Status.RUNTIME_ERROR, reason="No module named 'triton'")
-    monkeypatch.setattr(parent, "ask", lambda *_: failed)
-    for pool, why in ((Pool(), failed.reason), (Pool(parent._SPINNING.implementation, "no GPU left"), "no GPU left")):
-        found = parent.calibrate(pool, 5, device=device)
-        assert found == tuple(Calibration(clock, fault=why) for clock in clocks)
+    monkeypatch.setattr(parent, "ask", lambda *_: FULL)
+    for pool, why in ((Pool(), FULL.reason), (Pool(parent._SPINNING.implementation, "no GPU left"), "no GPU left")):
+        assert parent.calibrate(pool, 5, device=device) == tuple(Calibration(clock, fault=why) for clock in clocks)
+
+
+CASE = make.softmax_case(32768, 1024)
+
+
+def measured(monkeypatch, *calibrations):
+    world = World(monkeypatch)
+    entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
+    monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
+    monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
+    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), IDLE, CARD, calibrations=calibrations).run(3)
+    assert all(entrant.is_open for entrant in entrants)
+    return world, entrants[1].notes
+
+
+def test_nobody_is_ranked_by_a_clock_that_is_off(monkeypatch):
+    world, notes = measured(monkeypatch, FAST, CALL)
+    assert {operation for operation, _ in world.log} == {"call"}
+    assert notes == [f"no graph clock: {WHY}"]
+    world, notes = measured(monkeypatch, RIGHT, CALL)
+    assert {operation for operation, _ in world.log} >= {"place", "turn", "call"}
+    assert not any("clock" in note for note in notes)
+
+
+@over("found, kept", [((RIGHT, CALL), {"call", "cold"}), ((FAST, CALL), {"call"}), ((RIGHT, CALL_FAST), {"cold"})])
+def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
+    world = World(monkeypatch)
+    entrant = world.enter("a")
+    both = Answer(True, {"call": [[7]], "cold": [[9]]})
+    monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
+    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), CARD, calibrations=found)
+    made._calls([entrant], Plan(500, 500, "warm"), CARD)
+    assert {samples.clock for samples in entrant.samples} == kept
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
+    monkeypatch.setattr(Measuring, "_measure", lambda *_: None)
+    return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+
+
+def recorded(pool, rows):
+    made = Contest(Rules(), pool, CARD, calibrations=None)
+    return [made.run(make.softmax_case(n), [make.variant("a")])[0].calibrations for n in rows]
+
+
+def test_clocks_are_checked_once_and_stored_once_per_case(monkeypatch, pool):
+    calls, variants = [], [make.variant("a"), make.variant("b")]
+    monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
+    made = Contest(Rules(device_clock=True), pool, CARD, calibrations=None)
+
+    def found(case):
+        return [record.calibrations for record in made.run(case, variants)]
+
+    assert found(make.softmax_case(timed=False)) == [(), ()]
+    assert calls == []
+    assert found(make.softmax_case()) == found(make.softmax_case(8)) == [(RIGHT, CALL), ()]
+    assert calls == [True]
+    Contest(Rules(), pool, CARD).run(make.softmax_case(), variants)  # told that nobody needs to know
+    Contest(Rules(), pool, None, calibrations=None).run(make.softmax_case(), variants)
+    assert calls == [True]
+
+
+def test_disturbed_clocks_are_checked_again(monkeypatch, pool):
+    answers = iter([(FAST, CALL), (FAST, CALL), (RIGHT, CALL)])
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: next(answers))
+    assert recorded(pool, (1, 2, 3, 4)) == [(FAST, CALL)] * 2 + [(RIGHT, CALL)] * 2
+
+
+def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
+    tried = []
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, CALL_FAST))
+    recorded(pool, range(1, 9))
+    assert len(tried) == contest_module.CALL_CALIBRATIONS
+
+
+@over("clocks, due", [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
+def test_a_refused_ranking_clock_is_measured_again(clocks, due):
+    assert retries.is_due(run_with(*clocks).records, "graph") == due
+
+
+def run_with(*calibrations):
+    return make.run([make.timed(CASE, "a", 5e4, calibrations=calibrations), make.timed(CASE, "b", 6e4)])
+
+
+def on_the_page(run):
+    return {check.text: check.good for check in checks(leaderboard.build(run))}
+
+
+def test_the_page_says_how_the_clocks_stand():
+    known = "clocks checked against kernels of known duration: graph, call, times right within 0.15%; ranks rest on ratios"
+    assert on_the_page(run_with(RIGHT, CALL))[known]
+    assert on_the_page(run_with(FAST, CALL))[f"the graph clock {WHY}; it was not used"] is False
+    assert on_the_page(run_with(RIGHT, BLIND))["the device clock was not checked: the profiler saw nothing on the GPU"] is False
+    clocks = {32: FAST, 64: RIGHT, 128: RIGHT}
+    run = make.run([make.timed(make.softmax_case(rows), "a", 5e4, calibrations=(c, CALL)) for rows, c in clocks.items()])
+    assert on_the_page(run)[f"the graph clock {WHY}, in 1 of 3 cases; it was not used"] is False
+    assert "known duration" not in "".join(on_the_page(run_with())), "an older run"
+
+
+def test_the_terminal_warns_once_of_each_clock(monkeypatch):
+    lines = []
+    plugins = {"terminalreporter": SimpleNamespace(write_line=lines.append, flush=lambda: None)}
+    config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin=plugins.get, get_plugins=tuple))
+    shown = session.BenchSession(config, SimpleNamespace(budget_s=1.0, is_again=False), Selection())
+    monkeypatch.setattr(shown._journal, "result", lambda case: run_with(FAST, CALL, BLIND))
+    for _ in range(2):
+        shown._case_board(CASE)
+    assert [line for line in lines if "WARNING" in line] == [f"softbench: WARNING: the graph clock {WHY}; it is not used"]
+
+
+def test_the_doctor_says_how_the_clocks_stand():
+    part = known_durations.tell([RIGHT, CALL, BLIND])
+    assert part.failures == ()
+    assert part.lines == tuple(map(calibration.describe, (RIGHT, CALL, BLIND)))
+    assert part.trust == (
+        "clocks: graph, call are right within 0.15%, by the GPU's own timer",
+        f"clocks: no device clock here: {BLIND.fault}",
+    )
+    assert known_durations.tell([FAST, CALL]).failures == (f"the graph clock {WHY}",)
+    assert known_durations.tell([Calibration("call", fault="no triton")]).failures == ("the call clock was not checked: no triton",)
