@@ -97,34 +97,18 @@ def test_freed_blocks_that_touch_are_one_region():
     assert canary._joined([(200, 300), (0, 100), (300, 350)]) == ((0, 100), (200, 350))
 
 
-GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
-
-
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("shape", [(7, 33), (1000, 1001), (4096, 4097)])
-class TestOnCuda:
-    pytestmark = GPU
+def test_temporaries_are_not_taken_for_an_overrun(shape):
+    def launch(*inputs):
+        x, residual, weight, bias = (t.double() for t in inputs)
+        total = x + residual
+        mean = total.mean(1, keepdim=True)
+        rstd = torch.rsqrt((total - mean).square().mean(1, keepdim=True) + 1e-5)
+        y = (total - mean) * rstd * weight + bias
+        dtype = inputs[0].dtype
+        return y.to(dtype), total.to(dtype), rstd.view(-1).float(), mean.view(-1).float()
 
-    def test_canaries_after_the_output(self, shape):
-        def rogue(x):
-            y = torch.softmax(x, -1)
-            end = y.data_ptr() + y.untyped_storage().nbytes()
-            torch.cuda.synchronize()
-            ctypes.CDLL("libcuda.so.1").cuMemsetD8_v2(ctypes.c_uint64(end), 0, ctypes.c_size_t(2))
-            return y
-
-        case = Case("softmax", shape, "float16", "float16")
-        assert check(case, lambda x: torch.softmax(x, -1), "cuda").reason == ""
-        assert check(case, rogue, "cuda").reason == OVERRUN.format("the output", 0).replace("1 bytes", "2 bytes")
-
-    def test_temporaries_are_not_taken_for_an_overrun(self, shape):
-        def launch(*inputs):
-            x, residual, weight, bias = (t.double() for t in inputs)
-            total = x + residual
-            mean = total.mean(1, keepdim=True)
-            rstd = torch.rsqrt((total - mean).square().mean(1, keepdim=True) + 1e-5)
-            y = (total - mean) * rstd * weight + bias
-            dtype = inputs[0].dtype
-            return y.to(dtype), total.to(dtype), rstd.view(-1).float(), mean.view(-1).float()
-
-        for dtype in ("bfloat16", "float32"):
-            assert check(Case("add_layernorm", shape, dtype, dtype), launch, "cuda").reason == ""
+    for dtype in ("bfloat16", "float32"):
+        assert check(Case("add_layernorm", shape, dtype, dtype), launch, "cuda").reason == ""
