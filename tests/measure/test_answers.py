@@ -6,7 +6,6 @@ import struct
 import threading
 from contextlib import closing
 from dataclasses import replace
-from textwrap import indent
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,27 +193,22 @@ def test_nothing_a_worker_says_raises_in_the_parent(operation, answer, is_good):
     assert len(found.reason) <= answers.MOST_CHARACTERS
 
 
-SAYS = """
-def say(**answer):
-    import json
-    body = json.dumps(answer).encode()
+FORGES = """
+def say():
     for fd in range(3, 99):
-        try: os.write(fd, struct.pack("<I", len(body)) + body)
+        try: os.write(fd, b'\\x0c\\0\\0\\0{"ok": true}')
         except OSError: pass
+if calls == 1:
+    import threading
+    threading.Timer(0.3, say).start()
 """
-FORGED = {"says_ok": "say(ok=True)", "says_checked": "say(ok=False, status='CHECKED', reason='x')"}
 
 
-def test_forged_answers_cost_their_own_cell(tmp_path):
-    """Also one that comes after the last answer, while another is waited for."""
-    for name, code in FORGED.items():
-        write(tmp_path, name, "launch", f"{SAYS}\n{code}")
-    code = f"{SAYS}\nimport threading\nthreading.Timer(0.3, lambda: say(ok=True)).start()"
-    write(tmp_path, "late", "launch", f"if calls == 1:\n{indent(code, '    ')}")
+def test_a_forged_answer_after_the_last_one_costs_its_own_cell(tmp_path):
+    write(tmp_path, "late", "launch", FORGES)
     write(tmp_path, "zslow", "launch", "time.sleep(0.3)")
     with arena(tmp_path) as field:
         first, second = field.run(replace(BAD, timed=False)), field.run(NEXT)
     assert passed(first, ["honest", "zslow"])
-    assert passed(second, ["honest", "late", *FORGED])
-    assert {first[name].status for name in ("late", *FORGED)} == {Status.CRASHED}
-    assert all(first[name].reason.startswith(UNASKED) for name in FORGED)
+    assert passed(second, ["honest", "late"])
+    assert first["late"].status is Status.CRASHED

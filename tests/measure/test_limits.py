@@ -115,11 +115,6 @@ def test_a_forged_record_counts_as_incorrect(tmp_path):
     assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
 
 
-def test_a_run_without_device_figures_is_read_as_written(tmp_path):
-    record = make.timed(make.softmax_case(32768, 1024), "fast", 1000)
-    assert store.read(make.written(tmp_path, record, device={"name": "a GPU"})).records[0].samples == record.samples
-
-
 PEAK = Limits(memory=4814.0)
 SLOWEST_IMPOSSIBLE = PLAN.launches * MOVED / 4814 * 0.98
 
