@@ -1,18 +1,21 @@
-"""What workers answer, right or nonsense, is never an error in the parent."""
+"""What workers answer, right or nonsense, and their deaths are never an error in the parent."""
 
 import json
+import signal
 import socket
 import struct
 import threading
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.grids import over
 from support.offenders import BAD, NEXT, arena, passed, write
 
-from softbench.measure.contest import answers
+from softbench.measure.contest import answers, workers
 from softbench.measure.contest.answers import OPERATIONS
 from softbench.measure.contest.workers import ask
 from softbench.measure.worker import wire
@@ -212,3 +215,35 @@ def test_a_forged_answer_after_the_last_one_costs_its_own_cell(tmp_path):
     assert passed(first, ["honest", "zslow"])
     assert passed(second, ["honest", "late"])
     assert first["late"].status is Status.CRASHED
+
+
+@over(
+    "code, text",
+    [
+        (-signal.SIGKILL, "by the system when memory ran out"),
+        (-40, "died of signal 40"),
+        (0, "ended itself with exit code 0"),
+        (None, "the process is gone"),
+    ],
+)
+def test_death_is_named(code, text):
+    answer = workers._death(SimpleNamespace(last_words="bye", end=lambda kill: code), 0.0)
+    assert text in answer.reason
+    assert answer.reason.endswith("; its last words: bye")
+    assert (answer.status, answer.fatal) == (Status.CRASHED, True)
+
+
+def test_message_arrives_in_pieces():
+    buffer = wire.Buffer()
+    for i, byte in enumerate(b'\x0c\0\0\0{"ok": true}'):
+        assert buffer.take() is None, i
+        buffer.feed(bytes([byte]))
+    assert buffer.take() == {"ok": True}
+
+
+@over("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000])
+def test_what_is_no_message_is_malformed(body):
+    buffer = wire.Buffer()
+    buffer.feed(len(body).to_bytes(4, "little") + body)
+    with pytest.raises(wire.Malformed):
+        buffer.take()

@@ -11,10 +11,10 @@ import pytest
 from support.builders import ended, softmax_case, timed, variant
 from support.cards import H200
 from support.grids import over
-from support.offenders import BAD, arena, passed, write
+from support.offenders import BAD, arena, assert_passed, write
 from support.pools import Forked
 from support.projects import bench, project, record_lines
-from support.simulated import heats
+from support.simulated import DEAD, heats
 
 from softbench.cases import registry
 from softbench.measure.contest import apart
@@ -102,22 +102,16 @@ def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path):
         pool.close()
 
 
-KILLED = Answer(False, status=Status.CRASHED, reason="the process died of SIGKILL", fatal=True)
 LOST = Answer(False, status=Status.RUNTIME_ERROR, reason="start raised", fatal=True)
 
 
-@over(
-    "answers, why", [([KILLED, Answer(True)], ""), ([KILLED, KILLED], KILLED.reason), ([KILLED, None], ""), ([LOST], LOST.reason)]
-)
+@over("answers, why", [([DEAD, Answer(True)], ""), ([DEAD, DEAD], DEAD.reason), ([DEAD, None], ""), ([LOST], LOST.reason)])
 def test_one_killed_process_does_not_accuse_the_gpu(monkeypatch, answers, why):
     left = list(answers)
     monkeypatch.setattr(WorkerPool, "apart", lambda *_, **__: left.pop(0))
     assert WorkerPool("cuda").refused() == why
     assert left == []
 
-
-CASE = softmax_case(16, 256)
-VARIANTS = [variant(name) for name in ("eager", "mine", "killer")]
 
 SIBLINGS = """
 mine, forkservers = os.getpid(), [int(p) for p in os.listdir('/proc') if p.isdigit()]
@@ -137,8 +131,12 @@ def test_a_killed_rival_is_measured_again_alone(tmp_path, how):
     with arena(tmp_path, 4, SOFTBENCH_NAMESPACES="off", SOFTBENCH_CONFINE="off") as field:
         found = field.run(BAD)
         assert len(set(field.pids("honest"))) == 2, found["honest"].reason
-    assert passed(found, ["honest", "killer"]), {name: record.reason for name, record in found.items()}
+    assert_passed(found, ["honest", "killer"])
     assert any(note.startswith("measured again, apart") for note in found["honest"].notes)
+
+
+CASE = softmax_case(16, 256)
+VARIANTS = [variant(name) for name in ("eager", "mine", "killer")]
 
 
 class World:
@@ -153,14 +151,9 @@ class World:
             roles.append((variant("eager"), "reference"))
         entrants = [Entrant(one, role, is_baseline=one.implementation == "eager") for one, role in roles]
         lost = [e for e in entrants if e.variant.implementation in self.victims(there)]
-        return Outcome([self._record(e, e in lost) for e in entrants], lost)
-
-    @staticmethod
-    def _record(entrant, is_lost):
-        name = entrant.variant.implementation
-        if is_lost:
-            return ended(CASE, name, Status.CRASHED, "died", role=entrant.role)
-        return timed(CASE, name, 5e4, role=entrant.role)
+        how = {True: (ended, Status.CRASHED, "died"), False: (timed, 5e4)}
+        made = ((e, *how[e in lost]) for e in entrants)
+        return Outcome([make(CASE, e.variant.implementation, *end, role=e.role) for e, make, *end in made], lost)
 
     def records(self):
         return {r.variant.id: r for r in apart.measured(VARIANTS, self.once)}
@@ -198,17 +191,17 @@ def test_who_is_ended_again_alone_has_crashed():
 
 
 @over(
-    "is_lost, was_killed, is_isolated, role, counts",
+    "how, role, counts",
     [
-        (True, False, True, "entrant", True),
-        (False, True, False, "entrant", True),
-        (False, True, True, "entrant", False),
-        (False, True, True, "roof", True),
-        (False, False, False, "roof", False),
+        ({"is_lost", "is_isolated"}, "entrant", True),
+        ({"was_killed"}, "entrant", True),
+        ({"was_killed", "is_isolated"}, "entrant", False),
+        ({"was_killed", "is_isolated"}, "roof", True),
+        (set(), "roof", False),
     ],
 )
-def test_whose_end_may_be_another_s_doing(is_lost, was_killed, is_isolated, role, counts):
+def test_whose_end_may_be_another_s_doing(how, role, counts):
     entrant = Entrant(variant("mine"), role)
     entrant.settle(Status.CRASHED, "died")
-    entrant.worker = SimpleNamespace(is_lost=is_lost, was_killed=was_killed, is_isolated=is_isolated)
+    entrant.worker = SimpleNamespace(**{key: key in how for key in ("is_lost", "was_killed", "is_isolated")})
     assert bool(apart.ended([entrant])) == counts

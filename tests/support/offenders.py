@@ -135,3 +135,7 @@ def until(condition, limit_s=5):
 def passed(records, names=("honest",)):
     """Whether these variants passed, with samples where the case is timed."""
     return all(records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed) for n in names)
+
+
+def assert_passed(records, names=("honest",)):
+    assert passed(records, names), {name: records[name].reason for name in names}
