@@ -9,7 +9,7 @@ import torch
 from support import builders as make
 from support import offenders
 from support.grids import over
-from support.simulated import Pool
+from support.simulated import DEAD, Pool
 
 from softbench.cases import operators
 from softbench.measure import spin_kernels
@@ -183,7 +183,7 @@ def test_profiling_has_its_own_processes():
     answers = {
         ("prepare", "unbuilt"): Answer(False, status=Status.COMPILE_ERROR, reason="ptxas"),
         ("device", "unseen"): Answer(True, {"unseen": "the profiler saw nothing"}),
-        ("device", "dies"): Answer(False, status=Status.CRASHED, reason="SIGSEGV", fatal=True),
+        ("device", "dies"): DEAD,
         ("device", "fine"): Answer(True, {"device": ((5, 6), (7, 8))}),
     }
 
@@ -200,7 +200,7 @@ def test_profiling_has_its_own_processes():
     assert all(player.is_open for player in players)
     added = [Samples("device", 1, ((5, 6), (7, 8)), "cold")]
     assert [player.samples for player in players] == [[before, *added], *[[before]] * 4]
-    whys = ("ptxas", "the profiler saw nothing", "SIGSEGV", "not started again")
+    whys = ("ptxas", "the profiler saw nothing", DEAD.reason, "not started again")
     assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
 
 

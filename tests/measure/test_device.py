@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+import uuid
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -29,13 +30,11 @@ def installed(monkeypatch):
 @over(
     "requirement, card, why",
     [
-        ("cuda>=sm_90", H200, ""),
         ("cuda >= sm_90", H200, ""),
         ("cuda", A100, ""),
-        ("cuda>=sm_90", A100, "needs sm_90, and NVIDIA A100-SXM4-80GB is sm_80"),
+        ("cuda>=sm_90", A100, f"needs sm_90, and {A100.name} is sm_80"),
         ("cuda", None, "needs a CUDA GPU, and this machine has none"),
         ("triton", None, ""),
-        ("triton>=3.6.0", None, ""),
         ("triton>=3.10", None, "needs triton >= 3.10, and 3.6.0 is installed"),
         ("whole>=3.0", None, ""),
         ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
@@ -57,19 +56,16 @@ def test_a_requirement_that_cannot_be_read_is_not_met(requirement):
 @over(
     "expected, name, fits",
     [
-        ("H200", "NVIDIA H200", True),
-        ("h200", "NVIDIA H200", True),
-        ("H200", "NVIDIA H200 NVL", True),
+        ("h200", "NVIDIA H200 NVL", True),
         ("H200", "NVIDIA GH200 480GB", False),
         ("GH200", "NVIDIA GH200 480GB", True),
         ("H800 PCIe", "NVIDIA H800", False),
-        ("A100", "NVIDIA A100-SXM4-80GB", True),
+        ("A100", A100.name, True),
     ],
 )
 def test_an_expected_gpu_is_a_whole_word_of_the_name(expected, name, fits):
     why = device.expectation(expected, replace(H200, name=name))
     assert why == ("" if fits else f"an {expected} is expected, but this machine has {name!r}")
-    assert device.expectation(expected, None) == f"an {expected} is expected, but no CUDA GPU is visible here"
 
 
 def test_the_peak_of_an_h200_is_its_published_bandwidth():
@@ -108,11 +104,11 @@ TWO_H200 = SimpleNamespace(
     cuDeviceGetPCIBusId=lambda pci, size, device: put(pci, b"0000:0%d:00.0" % (device.value + 1)),
     cuDeviceTotalMem_v2=lambda memory, device: put(memory, 150_000_000_000),
     cuDeviceGetAttribute=lambda value, attribute, device: put(value, ATTRIBUTES[attribute]),
-    cuDeviceGetUuid_v2=lambda uuid, device: put(uuid, [device.value] * 16),
+    cuDeviceGetUuid_v2=lambda place, device: put(place, [device.value] * 16),
 )
 
 
-UUIDS = "00000000-0000-0000-0000-000000000000", "01010101-0101-0101-0101-010101010101"
+UUIDS = [str(uuid.UUID(bytes=bytes([number] * 16))) for number in range(2)]
 
 
 @pytest.fixture

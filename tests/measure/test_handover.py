@@ -63,9 +63,7 @@ def output(**changes):
 
 
 FORGED = {
-    "addresses of others": package(base=0x1000),
     "another range": package(base=BASE + PIECE, pieces=(), workspaces=(), units=(NOTHING, NOTHING)),
-    "memory below the range": package(pieces=((BASE - PIECE, PIECE),)),
     "memory beyond the range": package(pieces=((BASE + SPAN - PIECE, PIECE),)),
     "endless memory": package(pieces=((AT, 1 << 62),)),
     "a part of a piece": package(pieces=((AT + 4096, PIECE),)),
@@ -90,7 +88,6 @@ FORGED = {
     "parameters of another kernel": timed(node(raw=Stretch(8, 16))),
     "an edge to nowhere": timed(unit(edges=((0, 9, 0),))),
     "an edge to itself": timed(unit(edges=((0, 0, 0),))),
-    "an output of others": timed(output(address=BASE + SPAN)),
     "an output beyond its memory": timed(output(size=2 * PIECE)),
     "an output of negative size": timed(output(shape=(-4, 4))),
     "an input of others": timed(unit(inputs=((0x7F0000000000,),))),

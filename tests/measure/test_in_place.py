@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.grids import over
 from support.in_place import CASE, KERNELS, known
-from support.interpreted import interpreted
+from support.interpreted import PRELUDE, interpreted
 
 from softbench.cases import operators
 from softbench.measure import roof
@@ -105,14 +105,9 @@ def test_a_roof_that_moves_nothing_is_refused(double):
 
 
 SCRIPT = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-import torch
 from softbench.measure import clocks, roof
 from softbench.measure.plans import Plan
 from softbench.measure.renew import Renewal
-from softbench.measure.worker.loading import load
 sys.path.insert(0, TESTS)
 from support.in_place import CASE, known
 operator = known(Path(__file__).parent)
@@ -139,4 +134,4 @@ assert y is x and torch.equal(x.view(torch.int32), ~given.view(torch.int32))
 
 def test_inputs_are_put_back_and_the_roof_overwrites_them(tmp_path):
     pytest.importorskip("triton")
-    interpreted(tmp_path, SCRIPT.replace("TESTS", repr(str(Path(__file__).parents[1]))))
+    interpreted(tmp_path, PRELUDE + SCRIPT.replace("TESTS", repr(str(Path(__file__).parents[1]))))

@@ -4,14 +4,12 @@ What that costs: tests/gpu/test_gpu_renew.py.
 """
 
 import pytest
-from support.interpreted import interpreted
+from support.interpreted import PRELUDE, interpreted
 
 pytest.importorskip("triton")
 
 ROUNDING = """
-import torch, triton, triton.language as tl
-from softbench.measure.worker import interpreter
-interpreter.correct()
+import triton, triton.language as tl
 
 @triton.jit
 def narrow(y, x):
@@ -43,13 +41,11 @@ for dtype in (torch.float16, torch.bfloat16):
 
 def test_bfloat16_rounds_to_nearest_even_and_multiplies(tmp_path):
     """Halfway cases, overflow to inf, subnormals, NaN; an interpreter that cuts bits off fails nearly everywhere."""
-    interpreted(tmp_path, ROUNDING)
+    interpreted(tmp_path, PRELUDE + ROUNDING)
 
 
 RENEWAL = """
-import torch
 from softbench.cases import operators
-from softbench.model import Case
 from softbench.measure.renew import Renewal
 
 SHAPES = [((5, 7), layout) for layout in ("contiguous", "offset-3+padded-3", "strided-2", "transposed", "broadcast")]
@@ -103,4 +99,4 @@ assert ((changed == 2) | (changed == 0)).all() and (changed == 2).sum() > 56
 
 
 def test_outputs_are_poisoned_and_every_input_row_changes(tmp_path):
-    interpreted(tmp_path, RENEWAL)
+    interpreted(tmp_path, PRELUDE + RENEWAL)

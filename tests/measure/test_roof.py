@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.grids import over
-from support.interpreted import interpreted
+from support.interpreted import PRELUDE, interpreted
 from support.paths import ROOT
 from support.sass import sass
 
@@ -100,11 +100,7 @@ def test_refusals():
 
 
 INTERPRETED = """
-import sys, torch
-from pathlib import Path
 from softbench.measure import roof
-from softbench.model import Case
-from softbench.measure.worker.loading import load
 factory = load(Path(roof.__file__).parent / "roofline.py", "roofline")
 for side in (1024, 8192):
     case = Case("attention", (2, 3, 1, 64), "float16", "float16", "keys-77")
@@ -142,4 +138,4 @@ def test_streams_of_any_length_move_in_vectors(dtype):
 def test_the_kernels_in_the_interpreter(tmp_path):
     """float16 of odd length has 2-byte words, 4099 int32 words leave a partial block; a weight comes along unread."""
     pytest.importorskip("triton")
-    interpreted(tmp_path, INTERPRETED)
+    interpreted(tmp_path, PRELUDE + INTERPRETED)
