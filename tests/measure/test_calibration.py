@@ -213,7 +213,7 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
 def pool(monkeypatch):
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Measuring, "_measure", lambda *_: None)
-    return SimpleNamespace(everyone=lambda *_: None, close=lambda: None, living=["a worker"])
+    return IDLE
 
 
 def recorded(pool, rows):

@@ -223,8 +223,7 @@ def test_a_sealed_entrant_is_profiled_in_a_referee():
 def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypatch):
     offenders.write(tmp_path, "wrong", "launch", "return x * 0")
     served = worker.AuthorHandler("cpu")
-    request = {"op": "prepare", "case": asdict(CASE), "path": str(tmp_path / "wrong.py"), "name": "wrong", "params": {}}
-    request |= {"slot": 4, "source_hash": "", "role": "entrant", "seed": 1}
+    request = offenders.prepare(CASE, tmp_path / "wrong.py", "wrong")
     assert served.handle(request)["ok"] is False
     assert served.handle(request | {"is_checked": True})["ok"] is True
     given = []

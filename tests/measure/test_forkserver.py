@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from support.offenders import BAD, NEXT, PROCESSES_EACH, arena, passed, processes, until, write
+from support.offenders import BAD, NEXT, PROCESSES_EACH, arena, passed, prepare, processes, until, write
 from support.pools import MARK, Forked
 
 from softbench.measure.contest import workers
@@ -58,9 +58,7 @@ def _prepare(folder, name, code=""):
     """To run a file, which is written if its code is given."""
     if code:
         (folder / f"{name}.py").write_text(code)
-    case = {"operator": "softmax", "shape": [2, 4], "dtype": "float32", "out_dtype": "float32"}
-    variant = {"path": str(folder / f"{name}.py"), "source_hash": "", "name": name, "params": {}}
-    return {"op": "prepare", "slot": 0, "role": "", "seed": 1, "case": case, **variant}
+    return prepare(NEXT, folder / f"{name}.py", name)
 
 
 def test_end_returns_when_the_process_is_gone(hire, mark):

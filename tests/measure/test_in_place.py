@@ -8,6 +8,7 @@ import torch
 from support.grids import over
 from support.in_place import CASE, KERNELS, known
 from support.interpreted import PRELUDE, interpreted
+from support.offenders import prepare
 
 from softbench.cases import operators
 from softbench.measure import roof
@@ -59,8 +60,7 @@ def test_nothing_but_the_overwritten_input_is_right(launch, words):
 def test_a_timed_call_is_compared_by_its_earlier_input(tmp_path, name, words):
     path = tmp_path / "kernels.py"
     path.write_text(KERNELS)
-    request = {"case": asdict(replace(CASE, layout="padded-3")), "path": str(path), "name": name, "source_hash": ""}
-    request |= {"params": {}, "slot": 4, "role": "entrant", "seed": 1, "plan": asdict(PLAN)}
+    request = prepare(replace(CASE, layout="padded-3"), path, name, plan=asdict(PLAN))
     served = authoring.AuthorHandler("cpu")
     for op in ("prepare", "place", "turn", "turn"):
         assert served.handle(request | {"op": op})["ok"]

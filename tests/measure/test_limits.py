@@ -1,14 +1,13 @@
 """Times that no machine can reach are refused; those of honest kernels never are."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from support import builders as make
 from support import cards
 from support.grids import over
 from support.paths import KEPT
-from support.simulated import PLAN
+from support.simulated import IDLE, PLAN
 
 from softbench.analysis import leaderboard
 from softbench.measure.contest.contest import Contest
@@ -99,7 +98,7 @@ def test_a_forged_record_counts_as_incorrect(tmp_path):
     cells = [make.timed(case, "copy", 33_000, role="roof"), make.timed(case, "honest", 34_000)]
     path = make.written(tmp_path, *cells, make.timed(case, "forged", MOVED / 105_000), device={**make.GPU, **H200})
     run = store.read(path)
-    honest, forged = (next(r for r in run.records if r.variant.id == name) for name in ("honest", "forged"))
+    _, honest, forged = run.records
     assert honest.status is Status.PASSED
     assert honest.samples
     assert (forged.status, forged.samples) == (Status.INCORRECT, ())
@@ -143,8 +142,7 @@ def test_an_impossible_variant_is_not_chosen(world):
 
 @over("clock", ["device", "cold", "trial"])
 def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock, monkeypatch):
-    pool = SimpleNamespace(everyone=lambda *_: None, close=lambda: None)
-    made = Contest(Rules(), pool, None, limits=Limits.of(H200))
+    made = Contest(Rules(), IDLE, None, limits=Limits.of(H200))
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
 
     def measure(self, *_):

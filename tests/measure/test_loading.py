@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import py_compile
 import sys
 import traceback
 from pathlib import Path
@@ -44,11 +45,6 @@ def load(folder):
     return loading.load(Path(variant.path), variant.implementation, variant.source_hash)
 
 
-def test_a_family_is_imported_with_its_siblings_and_packages(family):
-    assert load(family)(None)(0) == 42
-    assert not list(family.rglob("__pycache__"))
-
-
 @pytest.mark.parametrize("name", ["mine.py", "_helper.py", "deeper/part.py", "rows.cu"])
 def test_a_file_rewritten_in_the_run_is_not_executed(family, name):
     (variant,) = registry.find([family])
@@ -59,6 +55,7 @@ def test_a_file_rewritten_in_the_run_is_not_executed(family, name):
         loading.load(*given)
     (family / name).write_text(text)
     assert loading.load(*given)(None)(0) == 42
+    assert not list(family.rglob("__pycache__"))
 
 
 def test_a_file_rewritten_after_the_hash_is_not_read_again(family):
@@ -72,8 +69,6 @@ def test_a_file_rewritten_after_the_hash_is_not_read_again(family):
 
 
 def test_a_compiled_file_that_somebody_put_there_is_not_read(family):
-    import py_compile
-
     (family / "other.txt").write_text("def answer():\n    return 0\n")
     cached = family / "__pycache__" / f"_helper.{sys.implementation.cache_tag}.pyc"
     py_compile.compile(str(family / "other.txt"), str(cached), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)

@@ -3,7 +3,7 @@
 import os
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import indent
 
@@ -86,6 +86,12 @@ def write(folder, name, place="launch", code="", params=()):
     )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(text)
+
+
+def prepare(case, path, name, **more):
+    """The request to build and check an implementation of a file."""
+    how = {"source_hash": "", "params": {}, "slot": 4, "role": "entrant", "seed": 1}
+    return {"op": "prepare", "case": asdict(case), "path": str(path), "name": name, **how, **more}
 
 
 @contextmanager

@@ -15,7 +15,7 @@ PLAN = Plan(launches=20, inputs=2, cache="cold")
 PLACEMENT_SPREAD = 0.0028
 ROUND_SPREAD = 0.002
 """One standard deviation each, as measured on an H200."""
-IDLE = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0)
+IDLE = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: 0, close=lambda: None, living=["a worker"])
 """A pool of workers that nothing is asked."""
 FULL = Answer(False, status=Status.OUT_OF_MEMORY, reason="capture raised OutOfMemoryError")
 DEAD = Answer(False, status=Status.CRASHED, reason="the process died of SIGSEGV", fatal=True)
