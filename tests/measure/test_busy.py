@@ -74,8 +74,7 @@ def test_what_this_process_starts_is_ours_and_no_others():
 
 def test_the_page_tells_in_how_many_cases():
     cases = [make.softmax_case(columns=columns) for columns in (256, 512, 1024)]
-    used = ("", "0.4 of its 2 cores", "1.9 of its 2 cores")
-    noted = [(notes.CPU_BUSY + text,) if text else () for text in used]
+    noted = [(), *((f"{notes.CPU_BUSY}{share} of its 2 cores",) for share in (0.4, 1.9))]
     records = [make.timed(c, n, 2e4, notes=note, clock="wall") for c, note in zip(cases, noted, strict=True) for n in "ab"]
     found = [check.text for check in checks(leaderboard.build(make.run(records, "wall"))) if not check.good]
     assert "this CPU was busy in 2 of 3 cases: others used up to 1.9 of its 2 cores" in found

@@ -74,9 +74,8 @@ def hold(device="cpu", name="r", shared=False, waiting=never):
 
 def test_two_runs_alternate(holder, tmp_path):
     """Who ends a case must not begin its next one before the other."""
-    first = holder("a", count=3, seconds=0.4)
-    second = holder("b", count=3, seconds=0.4)
-    assert (first.wait(20), second.wait(20)) == (0, 0)
+    runs = [holder(name, count=3, seconds=0.4) for name in "ab"]
+    assert [run.wait(20) for run in runs] == [0, 0]
     lines = log(tmp_path)
     begun = [line.split()[1] for line in lines[::2]]
     assert lines == [f"{word} {name}" for name in begun for word in ("begin", "end")]  # one at a time
@@ -108,11 +107,10 @@ def test_who_wants_to_share_does_not_overtake(folder):
         with hold("cpu", name, shared, lambda holder, seconds: waits.set()):
             begun.append(name)
 
+    timing, late = (threading.Thread(target=take, args=each) for each in (("timing", False), ("late", True)))
     with hold(name="checking", shared=True):
-        timing = threading.Thread(target=take, args=("timing", False))
         timing.start()
         assert waits.wait(5)
-        late = threading.Thread(target=take, args=("late", True))
         late.start()
         time.sleep(3 * device_lock.POLL_S)
         assert begun == []

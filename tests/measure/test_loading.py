@@ -27,16 +27,21 @@ def mine(case):
     return launch
 """
 
+FILES = {
+    "mine.py": MAIN,
+    "_helper.py": "def answer():\n    return 40\n",
+    "deeper/__init__.py": "",
+    "deeper/part.py": "def more():\n    return 2\n",
+    "rows.cu": "// a kernel",
+}
+
 
 @pytest.fixture
 def family(tmp_path):
     folder = tmp_path / "kernels"
     (folder / "deeper").mkdir(parents=True)
-    (folder / "mine.py").write_text(MAIN)
-    (folder / "_helper.py").write_text("def answer():\n    return 40\n")
-    (folder / "deeper" / "__init__.py").write_text("")
-    (folder / "deeper" / "part.py").write_text("def more():\n    return 2\n")
-    (folder / "rows.cu").write_text("// a kernel")
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
     return folder
 
 
@@ -45,15 +50,14 @@ def load(folder):
     return loading.load(Path(variant.path), variant.implementation, variant.source_hash)
 
 
-@pytest.mark.parametrize("name", ["mine.py", "_helper.py", "deeper/part.py", "rows.cu"])
+@pytest.mark.parametrize("name", [name for name, text in FILES.items() if text])
 def test_a_file_rewritten_in_the_run_is_not_executed(family, name):
     (variant,) = registry.find([family])
-    text = (family / name).read_text()
     given = Path(variant.path), "mine", variant.source_hash
-    (family / name).write_text(f"{text}\n# and more")
+    (family / name).write_text(f"{FILES[name]}\n# and more")
     with pytest.raises(SourcesChanged, match="no failure of the kernel"):
         loading.load(*given)
-    (family / name).write_text(text)
+    (family / name).write_text(FILES[name])
     assert loading.load(*given)(None)(0) == 42
     assert not list(family.rglob("__pycache__"))
 

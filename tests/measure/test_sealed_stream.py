@@ -29,10 +29,8 @@ def found(timed):
 
 
 def test_the_first_launches_are_a_graph_of_their_own():
-    part = first_launches(found(unit(9)), 4)
-    assert part.nodes == unit(4).nodes
-    assert part.edges == unit(4).edges
-    assert len(part.outputs) == 4
+    part, four = first_launches(found(unit(9)), 4), unit(4)
+    assert (part.nodes, part.edges, len(part.outputs)) == (four.nodes, four.edges, 4)
 
 
 EMPTY = Node(driver.EMPTY, Stretch(0, 0))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 import sys
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -113,7 +112,7 @@ def program(folder, monkeypatch, body):
     start = "import json, os, sys, time\nlog = sys.argv[sys.argv.index('--log-file') + 1]\n"
     start += f"open({str(folder / 'asked')!r}, 'a').write(json.dumps(sys.argv) + chr(10))\n"
     path.write_text(f"#!{sys.executable}\n{start}{body}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return folder / "asked"
 
