@@ -38,7 +38,7 @@ def open_case(world, monkeypatch, *entrants):
 
 def test_only_who_is_open_is_built_and_measured_again(world, monkeypatch):
     roof, far = world.enter("copy", 0.9e6, role="roof"), world.enter("far", 1.5e6)
-    a, b = world.enter("a", spread=5), world.enter("b", spread=5)
+    a, b = world.pair(spread=5)
     case, built = open_case(world, monkeypatch, roof, a, b, far)
     assert len(case.unfinished) == 1
     assert 0 < case.gap < 0.03
@@ -65,7 +65,7 @@ def test_roofs_and_open_entrants_make_no_case_close(world):
 
 
 def test_a_decided_case_is_not_open(world, monkeypatch):
-    case, _ = open_case(world, monkeypatch, world.enter("a"), world.enter("b", 1.1e6))
+    case, _ = open_case(world, monkeypatch, *world.pair(1.1e6))
     assert case.unfinished == []
     assert case.gap == math.inf
 

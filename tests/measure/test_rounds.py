@@ -65,7 +65,7 @@ def test_an_open_time_decides_nothing_of_sealed_ones(world, monkeypatch, role):
 
 def test_open_entrants_are_decided_where_none_is_sealed(world):
     """A sealed reference has no rank."""
-    a, b = (world.enter(name, tier=OPEN, spread=5) for name in "ab")
+    a, b = world.pair(tier=OPEN, spread=5)
     reference = world.enter("torch_eager", 2e6, "reference", tier=SEALED)
     world.heat(a, b, reference)
     assert placements(a) == placements(b) > placements(reference) == 8
@@ -86,7 +86,7 @@ def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch, seed):
 
 
 def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world):
-    a, b, far = world.enter("a", spread=5), world.enter("b", spread=5), world.enter("far", 1.5e6)
+    (a, b), far = world.pair(spread=5), world.enter("far", 1.5e6)
     heat = Heat([a, b, far], PLAN, "graph", 7, world.ask, world.rng)
     for looks, count in enumerate(stats.LOOKS, start=1):
         heat.run(1)
@@ -108,7 +108,7 @@ def test_calls_are_compared_whole_again_when_a_heat_goes_on(world):
         return answer
 
     world.changed = noted
-    heat = Heat([world.enter(name, spread=5) for name in "ab"], PLAN, "graph", 7, world.ask, world.rng)
+    heat = Heat(world.pair(spread=5), PLAN, "graph", 7, world.ask, world.rng)
     for _ in stats.LOOKS:
         heat.run(1)
     assert whole[::2] == whole[1::2] == sorted(set(whole))
@@ -116,7 +116,7 @@ def test_calls_are_compared_whole_again_when_a_heat_goes_on(world):
 
 
 def test_a_heat_out_of_time_goes_on_where_it_was(world):
-    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    a, b = world.pair(1.02e6)
     heat = Heat([a, b], PLAN, "graph", 7, world.ask, world.rng, deadline=world.now_ns / 1e9)
     heat.run(1)
     assert heat.stopped == "out of budget after 2 placements"
@@ -152,7 +152,7 @@ def test_samples_of_one_round_are_neighbours_in_time(monkeypatch):
     ratios = []
     for seed in range(12):
         world = World(monkeypatch, seed)
-        a, b = world.enter("a"), world.enter("b", 1.01e6)
+        a, b = world.pair(1.01e6)
 
         def drifting(entrant, request, answer, world=world):
             number, _ = world.placement[entrant]
@@ -221,8 +221,7 @@ def test_a_worker_whose_clock_cannot_be_right_is_incorrect(world, ns):
 
 
 def test_nobody_left_is_not_called_decided(world):
-    both = (world.enter(name, fault=at("place", 3, DEAD)) for name in "ab")
-    assert world.heat(*both).stopped == "no entrant left after 3 placements"
+    assert world.heat(*world.pair(fault=at("place", 3, DEAD))).stopped == "no entrant left after 3 placements"
 
 
 def test_warming_up_goes_on_until_the_times_settle(world):
@@ -241,7 +240,7 @@ def test_warming_up_goes_on_until_the_times_settle(world):
 
 def test_telemetry_is_read_once_a_placement(world):
     readings = iter(range(100))
-    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    a, b = world.pair(1.1e6)
     world.heat(a, b, read_telemetry=lambda: Telemetry(temperature_c=next(readings)))
     assert [t.temperature_c for t in a.telemetry] == list(range(8))
     assert a.telemetry == b.telemetry

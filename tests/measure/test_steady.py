@@ -46,7 +46,7 @@ def placed(entrant, clock="graph"):
 @pytest.mark.parametrize("bad", [HOT, SLOW, LOW], ids=["throttled", "SM clock", "memory clock"])
 @pytest.mark.parametrize("number", [1, 4, 8])
 def test_an_unsteady_placement_is_measured_again(world, bad, number):
-    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    a, b = world.pair(1.02e6)
     heat = measured(world, [FINE] * (number - 1) + [bad, FINE], a, b)
     assert heat.stopped == "decided after 8 placements"
     for entrant in (a, b):
@@ -69,7 +69,7 @@ def test_a_power_limit_and_no_telemetry_are_facts(world):
 
 
 def test_a_gpu_that_stays_throttled_is_measured_as_it_is(world):
-    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    a, b = world.pair(1.02e6)
     heat = measured(world, [HOT], a, b)
     assert heat.stopped == "decided after 8 placements"
     assert placed(a, "unsteady") == list(range(1, 9))
@@ -101,7 +101,7 @@ def test_after_the_deadline_two_placements_count(world, readings, kept):
 
 def test_what_a_look_has_seen_stays(world):
     """Or else an entrant that was decided there would lose a placement that is not measured again."""
-    a, b, far = world.enter("a", spread=8), world.enter("b", spread=8), world.enter("far", 1.2e6)
+    (a, b), far = world.pair(spread=8), world.enter("far", 1.2e6)
     measured(world, [FINE] * 8 + [Telemetry(2100, 3201)], a, b, far)
     assert placed(far) == list(range(1, 9))
     assert placed(a, "unsteady") == []
@@ -149,7 +149,7 @@ def test_the_threshold(clock, is_fault):
 
 
 def test_what_was_set_aside_is_stored_and_ranks_nobody(world, tmp_path):
-    a, b = world.enter("a"), world.enter("b", 1.02e6)
+    a, b = world.pair(1.02e6)
     heat = measured(world, [FINE, HOT, FINE], a, b)
     for entrant in (a, b):
         entrant.notes += heat.notes()

@@ -56,7 +56,7 @@ def test_only_the_first_comparison_is_whole(world):
 def test_a_leader_that_turns_wrong_does_not_pass(world, first):
     wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
     bad = world.enter("bad", 0.5e6, fault=lambda op, number, _: wrong if op == "verify" and number >= first else None)
-    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    a, b = world.pair(1.1e6)
     world.heat(a, bad, b)
     assert (bad.status, bad.reason, bad.samples) == (Status.INCORRECT, "timed call: row 0", [])
     assert placements(a) == placements(b) == 8
@@ -66,7 +66,7 @@ def test_verifications_follow_no_count_of_turns(monkeypatch):
     seen = []
     for seed in range(40):
         world = World(monkeypatch, seed)
-        a, b = world.enter("a", spread=12), world.enter("b", spread=12)
+        a, b = world.pair(spread=12)
         world.heat(a, b)
         seen += verifications(world, a)
         assert {len(taken) for taken in a.samples[0].ns} == {ROUNDS}
@@ -142,7 +142,7 @@ def test_lack_of_memory_is_compared_again_after_another_turn(world):
 
 def test_who_never_fits_a_comparison_leaves_a_shared_heat(world):
     never = lambda op, *_: FULL if op == "verify" else None  # noqa: E731
-    big, a, b = world.enter("big", fault=never), world.enter("a"), world.enter("b", 1.2e6)
+    big, (a, b) = world.enter("big", fault=never), world.pair(1.2e6)
     heat = world.heat(big, a, b)
     assert (heat.out_of_memory, big.is_open, big.samples) == ([big], True, [])
     assert world.operations(big).endswith("r")

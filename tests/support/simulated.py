@@ -49,6 +49,10 @@ class World:
             self.faults[entrant] = fault
         return entrant
 
+    def pair(self, ns=1e6, **how):
+        """Two entrants "a" and "b", of which b takes so long."""
+        return self.enter("a", **how), self.enter("b", ns, **how)
+
     def ask(self, requests):
         return {e: self.changed(e, request, self._answer(e, request)) for e, request in requests.items()}
 
