@@ -1,8 +1,20 @@
-"""Contests on the GPU of these tests, whose records are printed."""
+"""Contests on the GPU of these tests, whose records are printed, and who meets in them."""
 
+from pathlib import Path
+
+from support.builders import softmax_case
+
+from softbench import resources
+from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
+
+HERE = Path(__file__).parent
+BUNDLED = registry.find([resources.bundled_impls()])
+TWINS = {v.implementation: v for v in registry.find([HERE / "twins"])}
+CASE = softmax_case(8192, 8192)
+"""268 MB, about 65 us on an H200."""
 
 
 def run(pool, case, variants, budget_s=2.0, *, roofs=(), baselines=(), **rules):

@@ -9,21 +9,16 @@ from dataclasses import replace
 
 import pytest
 from support.paths import ROOT
+from tensors import close, randn, torch
 
+from impls.cute import _launch, _plans
+from impls.cute._host import Build
+from impls.cute.htile.layouts import choose
 from softbench import resources
 from softbench.cases import matrix
 from softbench.kernels import KernelFallback, layer_norm, rms_norm, softmax, softmax_backward
 from softbench.measure import check
 from softbench.model import Case
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("cutlass")
-pytest.importorskip("tvm_ffi")
-from tensors import close, randn  # noqa: E402
-
-from impls.cute import _launch, _plans  # noqa: E402
-from impls.cute._host import Build  # noqa: E402
-from impls.cute.htile.layouts import choose  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu"), pytest.mark.filterwarnings("ignore:.*64:UserWarning")]
 

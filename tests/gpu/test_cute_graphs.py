@@ -4,15 +4,11 @@ import functools
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tensors
+from _softbench_kernels import _workspace
+from tensors import randn, torch
 
 from softbench.kernels import softmax
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("cutlass")
-pytest.importorskip("tvm_ffi")
-import tensors  # noqa: E402
-from _softbench_kernels import _workspace  # noqa: E402
-from tensors import randn  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 

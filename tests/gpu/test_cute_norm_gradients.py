@@ -3,13 +3,9 @@
 import random
 
 import pytest
+from tensors import randn, torch
 
 from softbench.kernels import KernelFallback, layer_norm, rms_norm
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("cutlass")
-pytest.importorskip("tvm_ffi")
-from tensors import randn  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu"), pytest.mark.filterwarnings("error::UserWarning")]
 

@@ -6,20 +6,19 @@ from itertools import chain
 
 import pytest
 import torch
-from contests import named
+from contests import BUNDLED, CASE, named
+from support.builders import softmax_case
 
-from softbench import resources
-from softbench.cases import operators, registry
+from softbench.cases import operators
 from softbench.measure import device, spin_kernels
 from softbench.measure.contest import calibrating
 from softbench.measure.cupti_clock import DeviceClock, Unseen
 from softbench.measure.plans import Plan, plan_graph
-from softbench.model import Case, Status, calibration, stats
+from softbench.model import Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
 
-CASE = Case("softmax", (8192, 8192), "float16", "float16")  # 65 us on an H200
-SMALL = Case("softmax", (256, 256), "float16", "float16")
+SMALL = softmax_case(256, 256)
 
 
 def test_every_clock_reads_kernels_of_known_duration(pool):
@@ -38,10 +37,9 @@ def per_call_ns(record, clock):
 
 def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
     """The first contest comes before any process was profiled; in the second those that were are there, idle."""
-    chosen = [v for v in registry.find([resources.bundled_impls()]) if v.implementation in ("torch_eager", "triton_wide")]
+    mine = [v for v in BUNDLED if v.implementation in ("torch_eager", "triton_wide") and v.operator == CASE.operator]
     runs = []
     for number in range(2):
-        mine = [v for v in chosen if v.operator == CASE.operator]
         runs.append(named(pool, CASE, mine, seed=number, device_clock=True))
         assert {r.status for r in runs[-1].values()} == {Status.PASSED}
     for name, first in runs[0].items():
@@ -81,7 +79,7 @@ def test_a_call_of_two_kernels_is_last_end_minus_first_start(gpu, host_s):
 
 def test_calls_find_nothing_of_their_input_in_the_cache(gpu):
     """33 MB fit the L2 of a Hopper GPU: a second read in the same call takes less than the first, which was cold."""
-    case = Case("softmax", (4096, 4096), "float16", "float16")
+    case = softmax_case(4096, 4096)
     once = statistics.median(sampled(lambda x: torch.amax(x, dim=-1), case))
     twice = statistics.median(sampled(lambda x: (torch.amax(x, dim=-1), torch.amax(x, dim=-1)), case))
     print(f"cold {once} ns, again {twice - once} ns")

@@ -4,30 +4,25 @@ At the end the tiers are printed as a table, with -s. `corners/around.py` has wh
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from contests import end_workers, run
+from contests import BUNDLED, HERE, end_workers, run
+from support.builders import softmax_case
 
-from softbench import resources
 from softbench.cases import registry
 from softbench.measure import plans
-from softbench.model import OPEN, SEALED, Case, Status
+from softbench.model import OPEN, SEALED, Status
 
 pytestmark = pytest.mark.gpu
 
-AROUND = registry.find([Path(__file__).parent / "corners"])
+AROUND = registry.find([HERE / "corners"])
 FAMILIES = tuple(dict.fromkeys(str(dict(v.params)["family"]) for v in AROUND))
 CORNERS = tuple(dict.fromkeys(str(dict(v.params)["corner"]) for v in AROUND))
-BUNDLED = {
-    v.implementation: v
-    for v in registry.find([resources.bundled_impls()])
-    if v.implementation in FAMILIES and v.operator == "softmax"
-}
-CASE = Case("softmax", (2048, 4096), "float16", "float16")
-SMALL = Case("softmax", (64, 1024), "float16", "float16")
-LARGE = Case("softmax", (32000, 65536), "float32", "float32")
-EMPTY = Case("softmax", (0, 1024), "float16", "float16", timed=False)
+PLAIN = {v.implementation: v for v in BUNDLED if v.implementation in FAMILIES and v.operator == "softmax"}
+CASE = softmax_case(2048, 4096)
+SMALL = softmax_case(64, 1024)
+LARGE = softmax_case(32000, 65536, "float32")
+EMPTY = softmax_case(0, 1024, timed=False)
 OPEN_BECAUSE = {"own_memory": "a kernel is given memory that torch did not allocate"}
 """Corner -> the start of the only reason that is right there; all other corners are sealed."""
 
@@ -48,7 +43,7 @@ def variants(corner):
     for v in AROUND:
         family = str(dict(v.params)["family"])
         if dict(v.params)["corner"] == corner:
-            requires = tuple(dict.fromkeys((*v.requires, *BUNDLED[family].requires)))
+            requires = tuple(dict.fromkeys((*v.requires, *PLAIN[family].requires)))
             found.append(replace(v, implementation=f"{v.implementation}@{family}", requires=requires))
     return found
 
@@ -84,18 +79,18 @@ def test_graphs_of_one_launch_and_of_500(pool, monkeypatch, launches):
     """No plan of ours has a single launch, so here the bounds of a plan are set to it."""
     monkeypatch.setattr(plans, "MIN_LAUNCHES", launches)
     monkeypatch.setattr(plans, "MAX_LAUNCHES", launches)
-    found = run(pool, SMALL, [BUNDLED[family] for family in FAMILIES], 0.3)
+    found = run(pool, SMALL, [PLAIN[family] for family in FAMILIES], 0.3)
     require(f"graph of {launches}", found)
     assert {s.launches for record in found for s in record.clock("graph")} == {launches}
 
 
 def test_empty_case(pool):
-    require("empty case", run(pool, EMPTY, [BUNDLED[family] for family in FAMILIES]))
+    require("empty case", run(pool, EMPTY, [PLAIN[family] for family in FAMILIES]))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_case_of_17_gb(pool, family):
     """One family at a time: the check alone holds half of an H200's memory."""
     end_workers(pool)
-    require("case of 17 GB", run(pool, LARGE, [BUNDLED[family]], 0.3), [family])
+    require("case of 17 GB", run(pool, LARGE, [PLAIN[family]], 0.3), [family])
     end_workers(pool)

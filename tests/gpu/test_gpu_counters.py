@@ -1,8 +1,7 @@
 """On a real GPU with ncu: kernels with one planted fault each, run as a user would, are named by that fault alone."""
 
-from pathlib import Path
-
 import pytest
+from contests import HERE
 from support.projects import started
 
 from softbench.analysis import leaderboard
@@ -102,7 +101,7 @@ def project(folder):
     texts = {
         "shapes.yaml": SHAPES,
         "operators/half.py": OPERATOR,
-        "kernels/counted/_companions.py": (Path(__file__).parent / "corners" / "_companions.py").read_text(),
+        "kernels/counted/_companions.py": (HERE / "corners" / "_companions.py").read_text(),
         "kernels/counted/companions.cu": SOURCE,
         "kernels/counted/twins.py": KERNELS + "".join(ENTRY.format(name, *how) for name, how in TWINS.items()),
     }

@@ -1,20 +1,18 @@
 """On a real GPU: what corrupts a context, hangs or fills the card costs its own cell; the honest keep their times."""
 
-from pathlib import Path
-
 import pytest
-from contests import named
+from contests import HERE, TWINS, named
+from support.builders import softmax_case
 
 from softbench.cases import registry
 from softbench.measure.worker import in_process
-from softbench.model import Case, Status
+from softbench.model import Status
 
 pytestmark = pytest.mark.gpu
 
-HERE = Path(__file__).parent
 OFFENDERS = {v.implementation: v for v in registry.find([HERE / "offenders"])}
-HONEST = next(v for v in registry.find([HERE / "twins"]) if v.implementation == "twin_a")
-CASES = [Case("softmax", (rows, 4096), "float16", "float16") for rows in (4096, 2048)]
+HONEST = TWINS["twin_a"]
+CASES = [softmax_case(rows, 4096) for rows in (4096, 2048)]
 
 EXPECTED = {
     "illegal_address": (Status.RUNTIME_ERROR, "illegal memory access"),

@@ -8,10 +8,10 @@ import os
 import shutil
 import signal
 import time
-from pathlib import Path
 from random import Random
 
 import pytest
+from contests import HERE
 from support import killing
 from support.killing import Command
 from support.offenders import seconds_until, write
@@ -24,7 +24,6 @@ MOMENTS = int(os.environ.get("SOFTBENCH_KILL_MOMENTS", "10"))
 SEED = os.environ.get("SOFTBENCH_KILL_SEED") or str(time.time_ns() % 1_000_000)
 OF_PARENT, OF_FORKSERVER = max(1, MOMENTS // 10), max(1, MOMENTS // 25)
 OF_WORKERS = max(1, MOMENTS - OF_PARENT - OF_FORKSERVER)
-TWINS = Path(__file__).parent / "twins"
 SHAPES = [(1024, 1024), (1024, 2048), (2048, 1024), (2048, 2048)]
 GRAIN = 32 << 20
 """Bytes by which the driver's own use of the card may differ between two readings."""
@@ -49,7 +48,7 @@ class OnGpu(Command):
         super().__init__(folder, SHAPES, ["honest", "twin_a", "twin_b"])
         self.used = used_bytes()
         write(folder / "mine", "honest")
-        for file in TWINS.glob("*.py"):
+        for file in (HERE / "twins").glob("*.py"):
             shutil.copy(file, folder / "mine")
 
     def environment(self):

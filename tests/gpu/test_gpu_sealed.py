@@ -7,22 +7,21 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
-from contests import end_workers, run
+from contests import BUNDLED, CASE, end_workers, run
+from support.builders import softmax_case
 
 from softbench import resources
-from softbench.cases import matrix, registry
+from softbench.cases import matrix
 from softbench.measure.contest.preparing import Preparation
-from softbench.model import SEALED, Case, Status, stats
+from softbench.model import SEALED, Status, stats
 
 pytestmark = pytest.mark.gpu
 
-BUNDLED = registry.find([resources.bundled_impls()])
 SHAPES = matrix.load(resources.bundled_shapes())
 PROFILES = ("published", "backward", "norms", "add-norms", "attention")
 FIRST = {case.operator: case for profile in PROFILES for case in SHAPES.profile(profile)[::-1]}
 SEED = int(os.environ.get("SOFTBENCH_SEALED_SEED", "1"))
 RNG = random.Random(SEED)
-CASE = Case("softmax", (8192, 8192), "float16", "float16")
 
 
 def test_bundled_implementations_are_sealed(pool):
@@ -53,7 +52,7 @@ def test_sealed_times_are_those_of_the_author(pool, monkeypatch):
     monkeypatch.setattr(Preparation, "_is_sealable", is_sealable)
     again = [replace(v, implementation=f"{v.implementation}@open") for v in pairs]
     ratios = []
-    for case in (CASE, Case("softmax", (4096, 4096), "float32", "float32")):
+    for case in (CASE, softmax_case(4096, 4096, "float32")):
         found = [r for r in run(pool, case, [*pairs, *again], 6.0) if r.clock("graph")]
         ns = {r.variant.implementation: stats.per_launch_ns(r.clock("graph")[0]) for r in found}
         ratios += [(name, ns[name] / ns[f"{name}@open"]) for name in ns if f"{name}@open" in ns]

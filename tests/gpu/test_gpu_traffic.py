@@ -5,26 +5,25 @@ import json
 from pathlib import Path
 
 import pytest
-from contests import named
+from contests import BUNDLED, HERE, TWINS, named
+from support.builders import softmax_case
 
-from softbench import resources
 from softbench.cases import registry
 from softbench.measure import device, roof
 from softbench.measure.contest import traffic
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.plans import plan_graph
-from softbench.model import OPEN, SEALED, Case, Status
+from softbench.model import OPEN, SEALED, Status
 
 pytestmark = pytest.mark.gpu
 
-CASES = [Case("softmax", (8192, columns), "float16", "float16") for columns in (1024, 4096, 16384)]
-BUNDLED = {v.implementation: v for v in registry.find([resources.bundled_impls()]) if v.operator == "softmax"}
-TWIN = registry.find([Path(__file__).parent / "twins"])[0]
+CASES = [softmax_case(8192, columns) for columns in (1024, 4096, 16384)]
+SOFTMAX = {v.implementation: v for v in BUNDLED if v.operator == "softmax"}
 UNCOUNTED = ("cuda_cooperative", "around@fills_and_copies", "around@joined_streams")
 """ncu may not count them: cooperative kernels, copies and fills."""
 CORNERS = [
     dataclasses.replace(v, implementation=f"around@{dict(v.params)['corner']}")
-    for v in registry.find([Path(__file__).parent / "corners"])
+    for v in registry.find([HERE / "corners"])
     if dict(v.params)["family"] == "torch_eager"
     and dict(v.params)["corner"] in ("cooperative_launch", "fills_and_copies", "joined_streams", "own_memory")
 ]
@@ -68,14 +67,14 @@ def contest(pool, case, variants, **more):
 
 def test_contest_counts_for_everybody(pool):
     roofs = {"softmax": roof.variants("copy", "cuda")}
-    records = contest(pool, CASES[1], [BUNDLED["torch_eager"]], roofs=roofs).values()
+    records = contest(pool, CASES[1], [SOFTMAX["torch_eager"]], roofs=roofs).values()
     assert [r.notes for r in records if r.traffic is None] == []
     assert all(0.9 < (r.traffic.read_bytes + r.traffic.written_bytes) / r.ideal_bytes < 2 for r in records if r.traffic)
 
 
 def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool, asked):
     names = ("cute_softmax", "torch_eager")
-    found = contest(pool, CASES[1], [TWIN, *(BUNDLED[name] for name in names)])
+    found = contest(pool, CASES[1], [TWINS["twin_a"], *(SOFTMAX[name] for name in names)])
     assert [len(request["sealed"]) for request in asked] == [len(found)] * 2
     for request in asked:
         assert all(Path(one["handed_over"]).name.startswith("softbench-sealed-") for one in request["sealed"])
@@ -88,7 +87,7 @@ def test_sealed_kernels_are_counted_where_no_implementation_is_imported(pool, as
 
 def test_graphs_of_several_kernels_are_counted_and_open_entrants_too(pool, asked):
     """An open one is still imported. What ncu cannot count has no figure, and a note that says why."""
-    found = contest(pool, CASES[0], [*CORNERS, BUNDLED["cuda_cooperative"]])
+    found = contest(pool, CASES[0], [*CORNERS, SOFTMAX["cuda_cooperative"]])
     imported = {request["params"]["corner"] for request in asked if "path" in request}
     assert imported == {"own_memory"}
     assert [len(request["sealed"]) for request in asked if "sealed" in request] == [len(found) - 1] * 2

@@ -9,9 +9,9 @@ import statistics
 import time
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 
 import pytest
+from contests import CASE, HERE, TWINS
 from support.paths import SUPPORT
 
 from softbench.cases import registry
@@ -21,15 +21,11 @@ from softbench.measure.contest import steady
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
-from softbench.model import OPEN, Case, Status, stats
+from softbench.model import OPEN, Status, stats
 
 pytestmark = pytest.mark.gpu
 
-HERE = Path(__file__).parent
 CONTESTS = int(os.environ.get("SOFTBENCH_TRUST_CONTESTS", "100"))
-CASE = Case("softmax", (8192, 8192), "float16", "float16")
-"""268 MB, about 65 us on an H200."""
-TWINS = {v.implementation: v for v in registry.find([HERE / "twins"])}
 HONEST = [v for v in registry.find([SUPPORT / "honest"]) if v.implementation != "honest_tuner"]
 HONEST += [TWINS["twin_a"], TWINS["twin_b"]]
 """Without the one that chooses its kernel by the host's timer, which may choose another one in another contest."""

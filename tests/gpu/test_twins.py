@@ -1,24 +1,18 @@
 """On a real GPU: what does not fit together runs in heats."""
 
-from pathlib import Path
-
 import pytest
-from contests import named
+from contests import BUNDLED, TWINS, named
+from support.builders import softmax_case
 
-from softbench import resources
-from softbench.cases import registry
-from softbench.model import Case, Status
+from softbench.model import Status
 
 pytestmark = pytest.mark.gpu
-
-TWINS = {v.implementation: v for v in registry.find([Path(__file__).parent / "twins"])}
 
 
 def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(pool):
     """17 GB move at a launch: two placements of four entrants are more than a card of 141 GB holds."""
-    eager = registry.find([resources.bundled_impls()])
-    baseline = next(v for v in eager if v.implementation == "torch_eager")
-    case = Case("softmax", (1 << 19, 8192), "float16", "float16")
+    baseline = next(v for v in BUNDLED if v.implementation == "torch_eager")
+    case = softmax_case(1 << 19, 8192)
     records = named(pool, case, list(TWINS.values()), 5.0, baselines={"softmax": baseline}, seed=3)
     assert {r.status for r in records.values()} == {Status.PASSED}
     heats = {name: {s.heat for s in r.clock("graph")} for name, r in records.items()}
