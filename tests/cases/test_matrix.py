@@ -80,42 +80,45 @@ NO_NAME = "is not a name; use a letter, then letters, digits, _ and -"
 RANDOM = OF_SOFTMAX + "random: 3, columns: [1, 2], "
 NO_RANGE = "expected [least, most], from 1 to 16777216"
 EMPTY = "expected a list that is not empty"
+SOFTMAX_MISTAKES = {
+    "out_dtype: [], shapes: [[1, 2]]": f".out_dtype: {EMPTY}",
+    "shapes: [[1, 2]], distribution: norml": f".distribution: 'norml' {NO_DISTRIBUTION}",
+    "shapes: [[1, 2]], distribution: [normal, nan_last]": (
+        ".distribution: 'nan_last' has rows of NaN, which nobody could tell from what is not written; choose another"
+    ),
+    "shapes: [[1, 2]], distribution: drawn_3": (
+        ".distribution: 'drawn_3' has two inputs only, and a timed case needs many; choose another distribution"
+    ),
+    "shape: [[1, 2]]": (
+        ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
+        "layout, distribution, params, weight, random, bytes, drawn, drawn_from, why"
+    ),
+    "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
+    "rows: 4": NO_SIZES,
+    "rows: 4, columns: 4, shapes: [[1]]": NO_SIZES,
+    "shapes: []": f".shapes: {EMPTY}",
+    "shapes: [4, 8]": ".shapes[0]: expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar",
+    "shapes: [[4, -8]]": f".shapes[0]: '-8' {NO_SIZE}",
+    "shapes: [[4, [8]]]": f".shapes[0]: a sequence {NO_SIZE}",
+    "rows: 1, columns: [8, 010]": f".columns[1]: '010' {NO_SIZE}",
+    "shapes: [[4, 8], [4, 0]]": (
+        ".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"
+    ),
+    "shapes: [[4, 8]], why: ''": ".why: expected a text",
+    "rows: 1, columns: 2, bytes: [1, 2]": ".bytes: goes with 'random' only",
+    "shapes: [[4, 8], [4, 8]]": f": {TWICE}",
+}
 GROUP_MISTAKES = {
+    **{OF_SOFTMAX + words: message for words, message in SOFTMAX_MISTAKES.items()},
     "operator: softmax, shapes: [[1, 2]]": ": the key 'dtype' is missing",
     "operator: softmax, dtype: [float16, float61], shapes: [[1, 2]]": f".dtype: 'float61' {NO_DTYPE}",
     "operator: softmax, dtype: [[float16]], shapes: [[1, 2]]": ".dtype[0]: expected a word",
     "operator: softmix, dtype: float16, shapes: [[1, 2]]": f".operator: 'softmix' {NO_OPERATOR}",
-    OF_SOFTMAX + "out_dtype: [], shapes: [[1, 2]]": f".out_dtype: {EMPTY}",
-    OF_SOFTMAX + "shapes: [[1, 2]], distribution: norml": f".distribution: 'norml' {NO_DISTRIBUTION}",
-    OF_SOFTMAX + "shapes: [[1, 2]], distribution: [normal, nan_last]": (
-        ".distribution: 'nan_last' has rows of NaN, which nobody could tell from what is not written; choose another"
-    ),
-    OF_SOFTMAX + "shapes: [[1, 2]], distribution: drawn_3": (
-        ".distribution: 'drawn_3' has two inputs only, and a timed case needs many; choose another distribution"
-    ),
-    OF_SOFTMAX + "shape: [[1, 2]]": (
-        ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
-        "layout, distribution, params, weight, random, bytes, drawn, drawn_from, why"
-    ),
-    OF_SOFTMAX + "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
     "operator: softmax, drawn: 3": ".drawn: drawn cases are checked and not timed; move them to a profile with timed: false",
-    OF_SOFTMAX + "rows: 4": NO_SIZES,
-    OF_SOFTMAX + "rows: 4, columns: 4, shapes: [[1]]": NO_SIZES,
-    OF_SOFTMAX + "shapes: []": f".shapes: {EMPTY}",
-    OF_SOFTMAX + "shapes: [4, 8]": ".shapes[0]: expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar",
-    OF_SOFTMAX + "shapes: [[4, -8]]": f".shapes[0]: '-8' {NO_SIZE}",
-    OF_SOFTMAX + "shapes: [[4, [8]]]": f".shapes[0]: a sequence {NO_SIZE}",
-    OF_SOFTMAX + "rows: 1, columns: [8, 010]": f".columns[1]: '010' {NO_SIZE}",
-    OF_SOFTMAX + "shapes: [[4, 8], [4, 0]]": (
-        ".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"
-    ),
-    OF_SOFTMAX + "shapes: [[4, 8]], why: ''": ".why: expected a text",
     RANDOM + "layout: transposed": ": 'random' goes with dtype, columns, and rows or bytes only",
     RANDOM + "rows: [2, 1]": f".rows: {NO_RANGE}",
     RANDOM + "rows: 4": f".rows: {NO_RANGE}",
     RANDOM.replace("3", "0") + "rows: [1, 2]": ".random: use 1 or more; a profile has at most 10000 cases",
-    OF_SOFTMAX + "rows: 1, columns: 2, bytes: [1, 2]": ".bytes: goes with 'random' only",
-    OF_SOFTMAX + "shapes: [[4, 8], [4, 8]]": f": {TWICE}",
 }
 
 

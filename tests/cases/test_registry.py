@@ -182,23 +182,23 @@ def test_a_mistake_in_the_arguments_names_file_line_and_remedy(tree, arguments, 
 IMPORT = "from softbench import implementation\n"
 NOT_GIVEN = "nothing gives its argument 'w'; list its values in params"
 NOT_PLAIN = "a factory must be a plain function at the top level of its file"
-DECORATE = "@implementation(operator='softmax')\n"
+DECORATED = IMPORT + "@implementation(operator='softmax')\n"
 FILE_MISTAKES = {
     IMPORT: (
         "1: the file imports softbench but declares no implementation; decorate a factory with @implementation(...), "
         "or rename the file to start with _"
     ),
     IMPORT + "@implementation\ndef f(case): ...\n": "2: f: @implementation takes arguments; write @implementation(operator=...)",
-    IMPORT + DECORATE + "def f(): ...\n": "3: f: a factory takes the case first: def NAME(case, ...)",
-    IMPORT + DECORATE + "def f(case, w): ...\n": f"3: f: {NOT_GIVEN}",
-    IMPORT + DECORATE + "def f(case, *, w, v=1): ...\n": f"3: f: {NOT_GIVEN}",
-    IMPORT + DECORATE + "async def f(case): ...\n": f"3: f: {NOT_PLAIN}",
+    DECORATED + "def f(): ...\n": "3: f: a factory takes the case first: def NAME(case, ...)",
+    DECORATED + "def f(case, w): ...\n": f"3: f: {NOT_GIVEN}",
+    DECORATED + "def f(case, *, w, v=1): ...\n": f"3: f: {NOT_GIVEN}",
+    DECORATED + "async def f(case): ...\n": f"3: f: {NOT_PLAIN}",
     IMPORT + "if True:\n  @implementation(operator='softmax')\n  def f(case): ...\n": f"4: f: {NOT_PLAIN}",
-    IMPORT + DECORATE + "def f(case): ...\n@f.cubins\ndef f(case): ...\n": (
+    DECORATED + "def f(case): ...\n@f.cubins\ndef f(case): ...\n": (
         "5: f: the name is defined again here and hides the factory; rename this one"
     ),
-    IMPORT + DECORATE + "def f(case): ...\n" + DECORATE + "def f(case): ...\n": (
-        "5: implementation 'f' is declared in impls/fam/a.py:3 too; rename one"
+    DECORATED + "def f(case): ...\n" + DECORATED + "def f(case): ...\n": (
+        "6: implementation 'f' is declared in impls/fam/a.py:3 too; rename one"
     ),
     IMPORT + "x = (\n": "2: not valid Python: '(' was never closed",
     b"import softbench\n# caf\xe9\n": "2: byte 0xe9 is not UTF-8; save the file as UTF-8",
