@@ -1,4 +1,4 @@
-"""The GPU that these tests cannot do without, and the pool of workers that the tests of one file share."""
+"""The GPU, and the pool of workers that the tests of one file share."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from softbench.measure.contest.worker_pool import WorkerPool
 
 @pytest.fixture(scope="session")
 def some_gpu():
-    """Fails the test where there is none; asks the driver only, so that this process takes no memory on the card."""
+    """Fails where there is none; asks the driver only, so that this process takes no memory on the card."""
     if device.gpu() is None:
         pytest.fail("this test needs a GPU; leave it out with -m 'not gpu'")
 
 
 @pytest.fixture
 def gpu(some_gpu):
-    """For tests that launch in this process: what a kernel does wrong is seen in the test that launched it."""
+    """What a kernel does wrong is seen in the test that launched it."""
     import torch
 
     yield

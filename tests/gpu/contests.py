@@ -27,7 +27,6 @@ def run(pool, case, variants, budget_s=2.0, *, roofs=(), baselines=(), **rules):
 
 
 def named(*contest, **how):
-    """The same by implementation."""
     return {record.variant.implementation: record for record in run(*contest, **how)}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import cutlass
 import cutlass.cute as cute
@@ -15,9 +14,9 @@ THREADS = 64
 
 
 class Planted:
-    """One CTA over x (64,) float32, with a mistake that `tool` reports; a callable for `cute.compile`."""
+    """One CTA over x (64,) float32, with a mistake that `tool` reports."""
 
-    def __init__(self, tool: str) -> None:
+    def __init__(self, tool):
         self.tool = tool
 
     @cute.jit
@@ -40,7 +39,7 @@ class Planted:
             x[thread] = x[thread] + 1
 
 
-def build(tool: str, arch: str, options: str = "") -> Any:
+def build(tool, arch, options=""):
     """The compiled kernel, a function of x on torch's current stream; arch as in `_host.Build`."""
     _host._name(Planted, "cute_planted")  # the sanitizer looks at kernels of such a name
     x = cute.runtime.make_fake_tensor(Float32, (THREADS,), stride=(1,), assumed_align=4)
@@ -48,7 +47,7 @@ def build(tool: str, arch: str, options: str = "") -> Any:
     return cute.compile(Planted(tool), x, stream, options=f"--enable-tvm-ffi --gpu-arch {arch} {options}".strip())
 
 
-def main(tool: str) -> None:
+def main(tool):
     import torch
 
     x = torch.zeros(THREADS).to("cuda")

@@ -21,9 +21,9 @@ from softbench.model import Case
 PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
-# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed ones,
-# one CTA a row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the
-# GPU, more of them than a ring has stages; whole vectors long and not, filling their CTAs and not.
+# One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed, one CTA
+# a row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more
+# of them than a ring has stages; whole vectors and not, filling their CTAs and not.
 COLUMNS = {
     1: [16384, 262152, 524287, 524288, 4194304],
     3: [2047, 4104, 6144, 16385, 16392, 24576, 32769, 65544, 98304],
@@ -43,7 +43,6 @@ RUNGS = (ladder.TWO_STAGE, ladder.L1, ladder.SHARED)
 
 
 def cases(operator):
-    """All cases of one operator."""
     found = [Case(operator, shape, dtype, dtype) for shape in SHAPES for dtype in DTYPES]
     found += [Case(operator, shape, "bfloat16", "bfloat16", at) for shape in APART for at in LAYOUTS]
     if operator == "softmax":
@@ -53,7 +52,7 @@ def cases(operator):
 
 
 def work(part):
-    """The cases of a part, with the builds that take the place of the table's."""
+    """Cases, with the builds that take the place of the table's."""
     if part in ROW_OPERATORS:
         yield from ((case, None) for case in cases(part))
         return
@@ -62,7 +61,7 @@ def work(part):
 
 
 def kind(case, builds=None):
-    """What tells the kernel of a case from others but for its numbers; None where there is none."""
+    """What tells a kernel from others but for its numbers; None where there is none."""
     build = first(case, builds)
     if build is None:
         return None
@@ -86,7 +85,6 @@ def first(case, builds=None):
 
 
 def lightest(works):
-    """The smallest case of each kind of kernel."""
     found = {}
     for case, builds in sorted(works, key=lambda work: work[0].elements):
         if kinds := kind(case, builds):
@@ -101,7 +99,6 @@ def stages(work):
 
 
 def chosen(part, of):
-    """The cases of a part that are run."""
     if of == "all":
         return list(work(part))
     found = lightest(work(part))
@@ -131,7 +128,7 @@ def alone(x):
 
 
 def insistent(attempt):
-    """`_launch._tried`, which ends the run where a build is refused: another would be checked in its place."""
+    """Ends the run where a build is refused: another would be checked in its place."""
 
     def tried(build, device):
         try:

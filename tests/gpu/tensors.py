@@ -8,7 +8,6 @@ pytest.importorskip("tvm_ffi")
 
 
 def randn(*shape, dtype=torch.float16, **more):
-    """Drawn in float32, or in what `more` says, and rounded."""
     return torch.randn(shape, device="cuda", **more).to(dtype)
 
 

@@ -1,4 +1,4 @@
-"""softbench.kernels on a GPU: hard inputs, gradients, torch.compile, processes."""
+"""softbench.kernels: hard inputs, gradients, torch.compile, processes."""
 
 import os
 import random
@@ -23,8 +23,7 @@ from softbench.model import Case
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu"), pytest.mark.filterwarnings("ignore:.*64:UserWarning")]
 
 SHAPES = matrix.load(resources.bundled_shapes())
-HARD = SHAPES.profile("hard")
-HARD_BACKWARD = [case for case in SHAPES.profile("hard-operators") if case.operator == "softmax_backward"]
+HARD = [*SHAPES.profile("hard"), *(case for case in SHAPES.profile("hard-operators") if case.operator == "softmax_backward")]
 
 # Inductor imports parts of torch that use what torch itself calls deprecated.
 inductor = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The CUDA Graph is empty:UserWarning")
@@ -33,13 +32,8 @@ inductor = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "
 @pytest.mark.parametrize("case", HARD, ids=lambda case: case.id)
 def test_hard_cases(case):
     out_dtype = getattr(torch, case.out_dtype)
-    verdict = check.check(case, lambda x: softmax(x, -1, out_dtype), "cuda")
-    assert verdict.ok, verdict.reason
-
-
-@pytest.mark.parametrize("case", HARD_BACKWARD, ids=lambda case: case.id)
-def test_hard_cases_of_the_gradient(case):
-    verdict = check.check(case, softmax_backward, "cuda")
+    launch = softmax_backward if case.operator == "softmax_backward" else lambda x: softmax(x, -1, out_dtype)
+    verdict = check.check(case, launch, "cuda")
     assert verdict.ok, verdict.reason
 
 

@@ -1,4 +1,4 @@
-"""The norms of softbench.kernels on a GPU, forward and backward, against float64: lengths, dtypes, heads, views, graphs."""
+"""The norms of softbench.kernels, forward and backward, against float64."""
 
 import random
 
@@ -17,14 +17,14 @@ COLUMNS = (1, 7, 64, 1000, 1001, 4095, 8192, 16384, 50257, 262144)
 
 
 def leaves(shape, x, weight=None, bias=None, residual=None, heads=False):
-    """x, weight, bias and residual of these dtypes, around 0.5, where a mean is not 0."""
+    """Around 0.5, where a mean is not 0."""
     of_columns = shape[-2:] if heads else shape[-1:]
     drawn = ((shape, x), (of_columns, weight), (of_columns, bias), (shape, residual))
     return [None if d is None else randn(*s, dtype=torch.float32).add_(0.5).to(d).requires_grad_() for s, d in drawn]
 
 
 def exact(function, inputs, dy, dtotal):
-    """(y, gradients, the size of what cancels in them) in float64; the sum is taken as it is stored."""
+    """(y, gradients, size of what cancels in them); the sum is taken as it is stored."""
     wide = [None if t is None else t.detach().double().requires_grad_() for t in inputs]
     x, weight, bias, residual = wide
     t = x if residual is None else x + residual

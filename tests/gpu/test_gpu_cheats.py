@@ -1,9 +1,10 @@
-"""On a real GPU: every bundled cheat is caught with its word or gains nothing, and honest use of streams is not accused."""
+"""Every bundled cheat is caught with its word or gains nothing, and honest use of streams is not accused."""
 
 import ctypes
 
 import pytest
 from contests import run
+from support.builders import softmax_case
 from support.paths import SUPPORT
 
 from softbench.cases import registry
@@ -12,13 +13,13 @@ from softbench.doctor.examples import EXAMPLES, FORGED
 from softbench.measure import device
 from softbench.measure.check import check
 from softbench.measure.worker import loading
-from softbench.model import OPEN, Case, Status
+from softbench.model import OPEN, Status
 
 pytestmark = pytest.mark.gpu
 
 torch = pytest.importorskip("torch")
 HONEST = registry.find([SUPPORT / "honest"])
-CASE = Case("softmax", (4096, 4096), "float16", "float16")
+CASE = softmax_case(4096, 4096)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_the_honest_pass_beside_the_cheats(records):
     assert all(r.clock("graph") for r in honest)
 
 
-@pytest.mark.parametrize("case", [CASE, Case("softmax", (1000, 1001), "float32", "float32")], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [CASE, softmax_case(1000, 1001, "float32")], ids=lambda c: c.id)
 def test_an_honest_implementation_is_not_accused(pool, case):
     found = run(pool, case, HONEST)
     assert {r.variant.id: (r.status.value, r.reason) for r in found} == {v.id: ("PASSED", "") for v in HONEST}

@@ -1,4 +1,4 @@
-"""On a real GPU: every clock reads kernels of known duration, and the device clock agrees with the graph."""
+"""Every clock reads kernels of known duration, and the device clock agrees with the graph."""
 
 import statistics
 import time

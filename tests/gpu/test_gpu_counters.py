@@ -1,4 +1,4 @@
-"""On a real GPU with ncu: kernels with one planted fault each, run as a user would, are named by that fault alone."""
+"""With ncu: kernels with one planted fault each, run as a user would, are named by that fault alone."""
 
 import pytest
 from contests import HERE
@@ -112,7 +112,6 @@ def project(folder):
 
 
 def test_each_planted_fault_is_named_and_nothing_else(some_gpu, tmp_path):
-    """Seven programs and the roof's."""
     options = ("--softbench-profile=half", "--softbench-traffic", "--softbench-budget=4", "-k", "not torch_eager")
     with started(project(tmp_path), *options, CUDA_VISIBLE_DEVICES=device.visible()[0]) as run:
         said, errors = run.communicate(timeout=400)

@@ -1,4 +1,4 @@
-"""On a real GPU: what corrupts a context, hangs or fills the card costs its own cell; the honest keep their times."""
+"""What corrupts a context, hangs or fills the card costs its own cell; the honest keep their times."""
 
 import pytest
 from contests import HERE, TWINS, named

@@ -1,4 +1,4 @@
-"""On a real GPU: what overwrites its input is sealed and ranked, and nothing else is right."""
+"""What overwrites its input is sealed and ranked, and nothing else is right."""
 
 import pytest
 from contests import BUNDLED, run

@@ -1,4 +1,4 @@
-"""Authors, referees, the forkserver and pytest itself are killed at random moments of runs on a real GPU.
+"""Authors, referees, the forkserver and pytest itself are killed at random moments.
 
 SOFTBENCH_KILL_MOMENTS says how many kills, SOFTBENCH_KILL_SEED which; `-s` tells what was killed. Fifty take about four minutes.
 """
@@ -70,7 +70,6 @@ def command(some_gpu, tmp_path):
 
 
 def kill_in_runs(command, roles, pause, most):
-    """Start runs until `most` processes have been killed in them."""
     random, killed = Random(f"{SEED}/{roles}"), 0
     while killed < most:
         began = time.monotonic()
@@ -82,11 +81,8 @@ def kill_in_runs(command, roles, pause, most):
         command.ended(0, 1)
         print(f"the run took {time.monotonic() - began:.1f} s")
         run = command.records()
-        print(
-            sorted(
-                f"{r.case.id} {r.variant.id} {r.status.value} {r.tier}: {(r.reason or r.open_because)[:90]}" for r in run.records
-            )
-        )
+        for r in run.records:
+            print(r.case.id, r.variant.id, r.status.value, r.tier, (r.reason or r.open_because)[:90])
         killing.hold_to_kills(command, run, len(now))
         killed += len(now)
 

@@ -1,12 +1,12 @@
-"""On a real GPU: a timed replay earns its result again, and what is done for that costs honest kernels nothing."""
+"""A timed replay earns its result again, and what is done for that costs honest kernels nothing."""
 
 import random
 import statistics
 from copy import copy
+from pathlib import Path
 
 import pytest
-from contests import CASE, named
-from support.paths import ROOT
+from contests import BUNDLED, CASE, named
 
 from softbench.cases import operators, registry
 from softbench.doctor import examples
@@ -36,22 +36,18 @@ def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool):
 
 
 @pytest.mark.parametrize(
-    ("shape", "name", "path"),
+    ("name", "shape"),
     [
-        ((32768, 1024), "cute_softmax", "cute/softmax.py"),
-        ((4096, 131072), "cute_softmax", "cute/softmax.py"),
-        ((16, 131072), "cute_softmax", "cute/softmax.py"),
-        ((16, 256), "cute_softmax", "cute/softmax.py"),
-        ((16, 256), "torch_eager", "library/torch_eager.py"),
-        ((8192, 8192), "torch_eager", "library/torch_eager.py"),
+        *(("cute_softmax", shape) for shape in ((32768, 1024), (4096, 131072), (16, 131072), (16, 256))),
+        *(("torch_eager", shape) for shape in ((16, 256), (8192, 8192))),
     ],
 )
-def test_an_honest_time_is_that_of_replays_in_a_row(gpu, shape, name, path):
+def test_an_honest_time_is_that_of_replays_in_a_row(gpu, name, shape):
     card = device.gpu()
     case = Case("softmax", shape, "float16", "float16")
     one = 2 * case.elements
     plan = plan_graph(one, one, card.l2_bytes, card.peak_gb_s)
-    launch = loading.load(ROOT / "impls" / path, name)(case)
+    launch = loading.load(next(Path(v.path) for v in BUNDLED if v.implementation == name), name)(case)
     ratios = []
     for seed in range(3):
         placed = clocks.GraphClock().place(operators.get("softmax"), case, launch, plan, seed, None)

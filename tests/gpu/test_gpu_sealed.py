@@ -1,4 +1,4 @@
-"""On a real GPU: bundled implementations are sealed, and as fast as in their authors' processes."""
+"""Bundled implementations are sealed, and as fast as in their authors' processes."""
 
 import os
 import random
@@ -41,7 +41,6 @@ def test_bundled_implementations_are_sealed(pool):
 
 
 def test_sealed_times_are_those_of_the_author(pool, monkeypatch):
-    """Median ratio at most 0.2 % from 1, and none above 1 %."""
     names = ("cute_softmax", "quack", "triton_best", "torch_eager", "liger", "torch_compile", "cuda_cooperative")
     pairs = [v for v in BUNDLED if v.implementation in names and v.operator == "softmax"]
     may_be = Preparation._is_sealable

@@ -13,6 +13,7 @@ from softbench.measure import device
 from softbench.measure.other_processes import OtherProcesses
 
 pytestmark = pytest.mark.gpu
+OPTIONS = ("--softbench-profile=both", "-k", "own_right")
 STRANGER = "import torch, time; x = torch.ones(1 << 28, device='cuda'); print('ready', flush=True); time.sleep(120)"
 
 
@@ -20,8 +21,7 @@ def test_each_worker_measures_on_its_own_gpu(tmp_path):
     """As many workers as there are GPUs, up to four: a run of four timed cases. Our own workers are nobody else's."""
     names = device.visible()[:4]
     folder = project(tmp_path)
-    options = ["--softbench-profile=both", "-k", "own_right", "-n", str(len(names))]
-    done = bench(folder, *options, CUDA_VISIBLE_DEVICES=",".join(names))
+    done = bench(folder, *OPTIONS, "-n", str(len(names)), CUDA_VISIBLE_DEVICES=",".join(names))
     assert done.returncode == 0, done.stdout + done.stderr
     header, *cells = record_lines(folder)
     cells = [cell for cell in cells if cell.get("role") != "repeat"]
@@ -36,8 +36,7 @@ def test_each_worker_measures_on_its_own_gpu(tmp_path):
 
 def test_two_runs_take_turns(tmp_path):
     folders = [project(tmp_path / part) for part in ("a", "b")]
-    options = ["--softbench-profile=both", "-k", "own_right"]
-    runs = [started(folder, *options, CUDA_VISIBLE_DEVICES=device.visible()[0]) for folder in folders]
+    runs = [started(folder, *OPTIONS, CUDA_VISIBLE_DEVICES=device.visible()[0]) for folder in folders]
     for run, folder in zip(runs, folders, strict=True):
         text, errors = run.communicate(timeout=300)
         assert run.returncode == 0, text + errors

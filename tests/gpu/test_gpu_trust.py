@@ -1,4 +1,4 @@
-"""On a real GPU: identical kernels tie, 1 % more work is found, the honest keep their times beside the hostile, NVML is quick.
+"""Identical kernels tie, 1 % more work is found, the honest keep their times beside the hostile, NVML is quick.
 
 `-s` shows the figures, `-k` picks a part. SOFTBENCH_TRUST_CONTESTS says how often identical kernels meet, where it is not 100
 times; a contest takes about 2 s.
@@ -38,7 +38,7 @@ CHEATS = (
 
 
 def hostile():
-    """Twenty that kill, hang, fill the card, or cheat: some at once, some only when they are timed."""
+    """They kill, hang, fill the card, or cheat: some at once, some only when timed."""
     known = {v.implementation: v for v in registry.find([HERE / "offenders", examples.CHEATS])}
     return [known[name] for name in (*OFFENDERS, *CHEATS)]
 
@@ -87,7 +87,6 @@ def test_telemetry_costs_little(some_gpu):
 
 
 def records(card, variants, budget_s=20.0):
-    """A contest of fresh workers beside the roof, by implementation; the roof under "roof"."""
     kind = "cpu" if card is None else "cuda"
     roofs = {"softmax": roof.variants("copy", kind)}
     with closing(WorkerPool(kind)) as pool:
@@ -96,7 +95,6 @@ def records(card, variants, budget_s=20.0):
 
 
 def apart(alone, beside, clock):
-    """By how much a time differs between two contests, and how much its two intervals allow."""
     found = []
     for record in (alone, beside):
         samples = record.clock(clock)[0]
@@ -107,7 +105,7 @@ def apart(alone, beside, clock):
 
 
 def gains_nothing(record, fastest):
-    """Whether it failed, cannot lead, or is no faster than the fastest honest one: then it deceived its own process only."""
+    """Where it is no faster than the fastest honest one, it deceived its own process only."""
     if record.status.is_failure or record.tier == OPEN:
         return True
     return stats.per_launch_ns(record.clock("graph")[0]) > 0.98 * fastest

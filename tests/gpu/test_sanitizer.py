@@ -21,6 +21,7 @@ pytest.importorskip("torch")
 pytest.importorskip("cutlass")
 pytest.importorskip("tvm_ffi")
 import sanitized
+from support.grids import over
 from support.projects import PYTHONPATH, ROOT
 
 HERE = Path(__file__).resolve().parent
@@ -47,7 +48,7 @@ UNSURE = ("Internal Sanitizer Error", "Errors might go undetected", "Results mig
 
 
 def sanitizer():
-    """The path of compute-sanitizer: of the package `nvidia-cuda-sanitizer-api`, of $PATH, or of a CUDA toolkit's.
+    """Its path: of the package `nvidia-cuda-sanitizer-api`, of $PATH, or of a CUDA toolkit.
 
     Before 2026.3 its racecheck and synccheck accuse a cluster's mbarriers wrongly (its release notes).
     """
@@ -64,10 +65,7 @@ def sanitizer():
 
 
 def start(said, *command):
-    """A command in the checkout, in a process group of its own, that writes to a file.
-
-    torch's caching allocator is off: a read behind a tensor would be one inside its block of 2 MiB.
-    """
+    """Without torch's caching allocator: a read behind a tensor would be one inside its block of 2 MiB."""
     changes = {"PYTHONPATH": PYTHONPATH, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "OMP_NUM_THREADS": "2"}
     with said.open("wb") as file:
         return subprocess.Popen(
@@ -76,9 +74,8 @@ def start(said, *command):
 
 
 def run(*commands):
-    """(exit status, output) of commands that run side by side; killed with their children when their time is up.
-
-    So are they when this process is interrupted: a sanitizer left behind would go on for minutes on the GPU.
+    """(exit status, output) of commands that run side by side, killed with their children when their time is up or this process
+    is interrupted: a sanitizer left behind would go on for minutes on the GPU.
     """
     deadline = time.monotonic() + TIMEOUT_S
     children, found = [], []
@@ -112,7 +109,7 @@ def python(script, *arguments):
 
 
 def fault(status, said, summed_up=True):
-    """What keeps a part's run from being clean; "" where nothing does. summed_up: a sanitizer had to count errors."""
+    """What is wrong with a part's run, or "". summed_up: a sanitizer had to count errors."""
     counts = [int(count) for count in SUMMARY.findall(said)]
     counted = counts == [0] or not summed_up
     if status == 0 and counted and "done: " in said and not any(words in said for words in UNSURE):
@@ -121,7 +118,7 @@ def fault(status, said, summed_up=True):
 
 
 def faults(*before, of="all"):
-    """What is wrong with the parts, which run all at once, behind the words of a sanitizer or by themselves."""
+    """Of all parts at once, behind the words of a sanitizer or by themselves."""
     runs = run(*([*before, *python("sanitized.py", part, of)] for part in sanitized.PARTS))
     found = [(part, fault(*ended, bool(before))) for part, ended in zip(sanitized.PARTS, runs, strict=True)]
     return "\n\n".join(f"{part}: {words}" for part, words in found if words)
@@ -166,7 +163,7 @@ def test_the_shapes_meet_every_kind_of_layout():
         assert every - {None} == met - {None}, operator
 
 
-@pytest.mark.parametrize("part", sanitized.PARTS)
+@over("part", sanitized.PARTS)
 def test_the_lightest_are_one_of_each_kind(part):
     kinds = [sanitized.kind(*work) for work in sanitized.lightest(sanitized.work(part))]
     assert len(kinds) == len({*kinds}) > 20
@@ -188,12 +185,8 @@ NO_ERROR = CLEAN.format("ERROR", "errors")
 NO_HAZARD = CLEAN.format("RACECHECK", "hazards displayed (0 errors, 0 warnings)")
 
 
-def test_a_clean_report():
-    assert fault(0, NO_ERROR) == fault(0, NO_HAZARD) == ""
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
+@over(
+    "status, said",
     [
         (9, NO_ERROR),
         (0, NO_ERROR.replace("done", "gone")),
@@ -205,6 +198,7 @@ def test_a_clean_report():
     ],
 )
 def test_a_report_that_is_not_clean(status, said):
+    assert fault(0, NO_ERROR) == fault(0, NO_HAZARD) == ""
     assert said[:50] in fault(status, said)
 
 

@@ -1,4 +1,4 @@
-"""On a real GPU: what does not fit together runs in heats."""
+"""What does not fit together runs in heats."""
 
 import pytest
 from contests import BUNDLED, TWINS, named

@@ -20,7 +20,6 @@ def cubin(twist=1):
 
 
 def check(answer):
-    """The value in the answer of a driver call. Raises RuntimeError with the error's name."""
     status, *values = answer
     if status:
         raise RuntimeError(f"the CUDA driver says {status.name}")
@@ -36,7 +35,6 @@ def _library():
 
 @functools.cache
 def kernel(name):
-    """A kernel of the library that the corners share."""
     from cuda.bindings import driver
 
     found = check(driver.cuLibraryGetKernel(_library(), name.encode()))
@@ -53,7 +51,6 @@ def kernel_of_module(name, twist):
 
 
 def workspace(first=0):
-    """Zeros but for the first word."""
     import torch
 
     words = torch.zeros(WORDS, dtype=torch.int32, device="cuda")
@@ -63,7 +60,6 @@ def workspace(first=0):
 
 
 def cluster():
-    """The attribute of a launch in clusters of 16 blocks."""
     found = _attribute("CLUSTER_DIMENSION")
     found.value.clusterDim.x, found.value.clusterDim.y, found.value.clusterDim.z = CLUSTER, 1, 1
     return found
@@ -76,7 +72,7 @@ def cooperative():
 
 
 def programmatic():
-    """The attribute of a launch that may begin before the one ahead of it has ended."""
+    """Of a launch that may begin before the one ahead of it has ended."""
     found = _attribute("PROGRAMMATIC_STREAM_SERIALIZATION")
     found.value.programmaticStreamSerializationAllowed = 1
     return found
@@ -91,14 +87,13 @@ def _attribute(name):
 
 
 def stream():
-    """The address of torch's current stream."""
     import torch
 
     return torch.cuda.current_stream().cuda_stream
 
 
 def launch(function, y, out, words, *attributes):
-    """Launch a companion on tensors of whole vectors, on the current stream. words: a tensor, or an address."""
+    """On the current stream. words: a tensor, or an address."""
     from cuda.bindings import driver
 
     config = driver.CUlaunchConfig()

@@ -38,7 +38,7 @@ def around(case, corner, family):
 
 
 def followed(softmax, words, *companions):
-    """Companions, each a kernel and its attributes, pass the output on, one to the next."""
+    """Companions, each a kernel and its attributes, pass the output on."""
     import torch
 
     def launch(x):
@@ -61,7 +61,7 @@ def cluster_of_16(softmax):
 
 
 def programmatic_edges(softmax):
-    """Three kernels in a row may overlap, the softmax and two more; the second one lets the third begin at once."""
+    """The softmax and two more may overlap; the second one lets the third begin at once."""
     step = _companions.kernel("turn_early"), _companions.programmatic()
     return followed(softmax, _companions.workspace(_companions.KEY), step, step)
 
@@ -105,7 +105,7 @@ def counting_workspace(softmax):
 
 
 def joined_streams(softmax):
-    """The softmax on one stream, a fill on another, both joined; then each half of the output on a stream, joined again."""
+    """The softmax on one stream, a fill on another; then each half of the output on a stream."""
     import torch
     from cuda.bindings import driver
 
