@@ -146,9 +146,14 @@ def says(capsys):
 
 
 @pytest.fixture
-def here(pytester, monkeypatch):
-    """Runs pytest --softbench in this process on a machine without a GPU; for what ends before anything is measured."""
+def no_gpu(monkeypatch):
+    """A machine without a GPU."""
     monkeypatch.setattr(device, "gpus", lambda: ())
+
+
+@pytest.fixture
+def here(pytester, no_gpu):
+    """Runs pytest --softbench in this process on a machine without a GPU; for what ends before anything is measured."""
     project(pytester.path)
 
     def run(*arguments):

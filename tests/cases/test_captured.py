@@ -12,7 +12,6 @@ from support.options import read
 from softbench.analysis.leaderboard import build
 from softbench.cases.matrix import load
 from softbench.cli import capture
-from softbench.measure import device
 from softbench.render import export, report, tables
 from softbench.session.selection import select
 from softbench.texts import InputError
@@ -68,8 +67,7 @@ def test_on_a_full_disk_the_profile_is_printed(tmp_path, monkeypatch, capsys):
     assert not path.exists()
 
 
-def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(device, "gpus", lambda: ())
+def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path, no_gpu):
     path, text = tmp_path / "shapes.yaml", "profiles:\n"
     for name, rows in {"a": 8, "b": 8, "large": 65536}.items():
         group = f"{{operator: softmax, dtype: float32, shapes: [[{rows}, 1024]], weight: 2}}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from support.bisected import Simulated, committed
-from support.builders import ended, passport, roof_of, samples, softmax_case, stored, timed
+from support.builders import ended, overflowed, roof_of, run, samples, softmax_case, stored, timed, written
 from support.children import python
 from support.compared import CASE, contest, new, old
 from support.grids import over
@@ -20,12 +20,10 @@ from softbench.analysis import compare
 from softbench.analysis.compare import summary
 from softbench.analysis.leaderboard.datasets import COLUMNS
 from softbench.cli.parser import COMMANDS
-from softbench.measure import device
-from softbench.model import KernelResources, Run, Status, Telemetry, Traffic
+from softbench.model import KernelResources, Status, Telemetry, Traffic
 from softbench.render import export
 from softbench.render.schema import SCHEMA
 
-PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
 WITHOUT_TABLES = {"figure", "badge", "new", "capture", "submit", "serve", "site", "completion"}
 LINES = [
     ("report", "new"),
@@ -44,12 +42,11 @@ LINES = [
 
 
 @pytest.fixture(autouse=True)
-def folder(cwd, monkeypatch):
+def folder(cwd, monkeypatch, no_gpu):
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))
     committed(cwd)
     Simulated(monkeypatch)
     monkeypatch.setattr(doctor, "examine", lambda *given: ())
-    monkeypatch.setattr(device, "gpus", lambda: ())
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every\telement is 0 \x1b[2J†", traceback=("a line",))
     details = {
         "samples": (samples(5_500), samples(9_000, clock="call")),
@@ -60,11 +57,11 @@ def folder(cwd, monkeypatch):
     }
     before = contest(CASE, timed(CASE, "mine", 5_000), timed(CASE, "wrong", 5_000), timed(softmax_case(8), "mine", 900))
     after = contest(CASE, timed(CASE, "mine", 5_500, **details), wrong)
-    after.append(ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan"))
-    other = Run(passport(run_id="other", device={"name": "NVIDIA H100"}), tuple(before))
+    after.append(overflowed())
+    other = run(before, run_id="other", device={"name": "NVIDIA H100"})
     stored(cwd / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
     Path("reports/none.jsonl").write_text("")
-    stored(cwd / "roofs", Run(passport(run_id="roofs"), (roof_of(CASE, 5_000),)))
+    written(cwd / "roofs", roof_of(CASE, 5_000), run_id="roofs")
     assert cli.main(["submit", "roofs", "--reports", "roofs", "--to", "sent"]) == 0
 
 
@@ -138,7 +135,6 @@ def test_a_limit_that_fails_names_its_cells_and_prints_nothing_else(says):
 
 def test_a_figure_that_is_not_finite_is_null(says):
     for make, ns in ((old, 5_000), (new, 5_500)):
-        run = make(*contest(CASE, timed(CASE, "mine", ns, placements=1)))
-        stored(Path("short"), run)
+        stored(Path("short"), make(*contest(CASE, timed(CASE, "mine", ns, placements=1))))
     cells = valid(says("compare", "old", "new", "--reports", "short", "--format", "json"))["cells"]
     assert [cell["high"] for cell in cells if cell["implementation"] == "mine"] == [None]

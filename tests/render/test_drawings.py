@@ -9,6 +9,7 @@ import pytest
 from support import builders as make
 from support import pages
 from support.grids import over
+from support.paths import KEPT
 
 from softbench.analysis import leaderboard
 from softbench.cli import pictures
@@ -111,7 +112,7 @@ def test_names_are_text():
 
 
 @pytest.mark.slow
-@over("path", pages.kept())
+@over("path", KEPT)
 def test_every_view_of_the_committed_runs_is_drawn(path):
     board = leaderboard.build(store.read(path))
     cells = Cells(board)
@@ -156,7 +157,7 @@ def program(folder, name, script):
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize("name", ["rsvg-convert", "google-chrome"])
+@over("name", ["google-chrome", "rsvg-convert"])
 @pytest.mark.usefixtures("run")
 def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
     drawing = r"""printf '\211PNG\r\n\032\n' > "$out"; for word in "$@"; do echo "$word" >> "$out"; done"""

@@ -9,8 +9,8 @@ import pytest
 from support import builders as make
 from support import pages
 from support.grids import over
+from support.paths import KEPT, ROOT
 
-from softbench import resources
 from softbench.analysis import leaderboard
 from softbench.cli.drawings import NAMES
 from softbench.model import Status
@@ -23,7 +23,6 @@ from softbench.render.report.drawing.svg_elements import WIDTH
 from softbench.render.report.figures import figures
 from softbench.render.report.grid import Block, Column, Grid, GridView, Row, Tile
 
-ROOT = resources.bundled_shapes().parent
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -43,7 +42,7 @@ def texts(root):
 
 
 @pytest.mark.slow
-@over("path", pages.kept())
+@over("path", KEPT)
 def test_every_view_of_the_committed_runs_is_drawn(path):
     board = leaderboard.build(store.read(path))
     looks = Cells(board).looks

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support import outline, pages
-from support.builders import ended, passport, roof_of, softmax_case, timed
+from support.builders import ended, overflowed, passport, roof_of, run, timed
 from support.children import python
 from support.fuzzing import CASE, HARD, WIDE
 from support.grids import over
@@ -165,9 +165,8 @@ def test_published_figures_are_text_on_the_page(tmp_path):
     text = (ROOT / "reports" / "published" / "stability.yaml").read_text()
     text = text.replace("gpu: ", "gpu: \u202e").replace('"nan, yes"', '"\\e[31m|x"')
     (tmp_path / "x.yaml").write_text(text)
-    case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
-    runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
-    text = export.document_markdown(claims.document(claims.judge(runs, [read(tmp_path / "x.yaml")])))
+    judged = claims.judge([run([overflowed()])], [read(tmp_path / "x.yaml")])
+    text = export.document_markdown(claims.document(judged))
     assert text.replace("\n", "").isprintable()
     assert "?[31m\\|x" in text
 

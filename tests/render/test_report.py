@@ -6,10 +6,11 @@ import re
 import sys
 
 import pytest
-from support import builders as make
 from support import outline, pages
+from support.builders import GPU, ended, passport, run, softmax_case, timed
 from support.children import python
 from support.grids import over
+from support.paths import KEPT
 
 from softbench.analysis import document, leaderboard
 from softbench.analysis.leaderboard.formatting import short
@@ -19,7 +20,7 @@ from softbench.records import claims, store
 from softbench.render import report
 
 TABLES = claims.bundled()
-HARD = make.softmax_case(timed=False, distribution="masked")
+HARD = softmax_case(timed=False, distribution="masked")
 EVERY_PANEL = [
     *("ranking", "ratio", "losses", "heatmap", "clocks"),
     *("correctness", "errors", "peers", "ladders", "drift", "passport", "cells"),
@@ -65,7 +66,7 @@ def test_the_same_records_give_the_same_bytes():
     assert python("-c", code, PYTHONHASHSEED=other, PYTHONPATH=path).stdout == pages.written()
 
 
-@over("path", pages.kept())
+@over("path", KEPT)
 def test_no_panel_of_a_committed_run_is_empty(path):
     found = pages.shown(store.read(path), published=TABLES)
     _full(found)
@@ -73,16 +74,16 @@ def test_no_panel_of_a_committed_run_is_empty(path):
 
 
 @over(
-    "run, expected",
+    "one, expected",
     [
         (pages.failures(), ["heatmap", *OF_ALL]),
-        (make.run([make.timed(HARD, "a", 1, samples=())]), OF_ALL),
-        (make.run([make.timed(make.softmax_case(), "a", 5e4)]), ["ranking", "heatmap", *OF_ALL]),
-        (make.run([]), ["passport"]),
+        (run([timed(HARD, "a", 1, samples=())]), OF_ALL),
+        (run([timed(softmax_case(), "a", 5e4)]), ["ranking", "heatmap", *OF_ALL]),
+        (run([]), ["passport"]),
     ],
 )
-def test_what_a_run_lacks_is_left_out(run, expected):
-    text = report.render(run)
+def test_what_a_run_lacks_is_left_out(one, expected):
+    text = report.render(one)
     found = outline.outline(text)
     assert outline.panels(found) == expected
     _full(found)
@@ -92,7 +93,6 @@ def test_what_a_run_lacks_is_left_out(run, expected):
 
 
 def _full(page):
-    """Every panel shows more than its title, and nothing in it is an empty table, list or figure."""
     for key in outline.panels(page):
         panel = page.find(key)
         assert panel.all("table", "figure", "li", "code"), key
@@ -126,8 +126,7 @@ def test_names_do_not_break_the_layout():
 
 def test_a_narrow_head_breaks_after_an_underscore():
     names = ("one", "two_words", "_three_of_them_", "a_name_that_is_longer_than_its_column")
-    run = make.run([make.timed(make.softmax_case(), name, 5e4) for name in names])
-    text = report.render(run)
+    text = report.render(run([timed(softmax_case(), name, 5e4) for name in names]))
     heads = outline.outline(text).find("heatmap").all("thead")[0].all("bdi")
     assert {e.text for e in heads} == {short(name, 16) for name in names}
     assert all(f"<bdi>{name}</bdi>" in text for name in ("two_<wbr>words", "_<wbr>three_<wbr>of_<wbr>them_", "one"))
@@ -162,7 +161,7 @@ def test_the_page_can_be_read_by_a_screen_reader(page):
 
 
 def test_a_page_of_several_runs():
-    old, new = (make.passport(run_id=name, seed=seed, commit=name) for name, seed in (("old", 1), ("new+", 2)))
+    old, new = (passport(run_id=name, seed=seed, commit=name) for name, seed in (("old", 1), ("new+", 2)))
     board = leaderboard.build(pages.everything())
     found = outline.outline(report.render_machines([Machine("H200", board, (old, new), ("made of two runs",))]))
     said = found.find("top").text
@@ -175,14 +174,14 @@ def test_a_page_of_several_runs():
 
 
 def test_a_declared_failure_looks_other_than_one_that_is_not():
-    case = make.softmax_case()
-    cells = [make.ended(case, name, Status.INCORRECT, "wrong", known_failure=seen) for name, seen in (("a", ""), ("b", "seen"))]
-    kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in pages.shown(make.run(cells)).all("td", of="none")}
+    case = softmax_case()
+    cells = [ended(case, name, Status.INCORRECT, "wrong", known_failure=seen) for name, seen in (("a", ""), ("b", "seen"))]
+    kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in pages.shown(run(cells)).all("td", of="none")}
     assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
 
 
 def test_the_header_says_how_many_gpus_there_were():
-    records = [make.timed(make.softmax_case(), "a", 5e4)]
-    spread = make.run(records, device={**make.GPU, "gpus": ["GPU-a", "GPU-b"]})
+    records = [timed(softmax_case(), "a", 5e4)]
+    spread = run(records, device={**GPU, "gpus": ["GPU-a", "GPU-b"]})
     assert "spread over 2 GPUs, each case on one" in pages.shown(spread).find("top").text
-    assert "spread over" not in pages.shown(make.run(records)).find("top").text
+    assert "spread over" not in pages.shown(run(records)).find("top").text

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import ended, passport, softmax_case
+from support.builders import ended, overflowed, run, written
 from support.fuzzing import CASE, HARD, RANDOM, TEXTS, WIDE, damaged, one_line, rendered, tried, twisted
 from support.options import Group, read
 
@@ -22,22 +22,18 @@ from softbench.texts import InputError
 CASES = (CASE, WIDE, HARD)
 
 
-SHAPES = {
-    "profiles": {
-        "mine": {
-            "description": "d",
-            "groups": [
-                {"operator": "softmax", "dtype": ["float16", "float32"], "shapes": [[4, 8], [1, 1]], "why": "w"},
-                {"operator": ["rmsnorm"], "dtype": "float32", "rows": [1, 2], "columns": 8, "layout": "offset-1+padded-3"},
-            ],
-        },
-        "checked": {
-            "description": "d",
-            "timed": False,
-            "groups": [{"operator": "softmax", "dtype": "float16", "shapes": [[], [0, 3]], "distribution": ["peaked"]}],
-        },
-    }
-}
+SHAPES = yaml.safe_load("""
+profiles:
+  mine:
+    description: d
+    groups:
+      - {operator: softmax, dtype: [float16, float32], shapes: [[4, 8], [1, 1]], why: w}
+      - {operator: [rmsnorm], dtype: float32, rows: [1, 2], columns: 8, layout: offset-1+padded-3}
+  checked:
+    description: d
+    timed: false
+    groups: [{operator: softmax, dtype: float16, shapes: [[], [0, 3]], distribution: [peaked]}]
+""")
 
 
 @tried(250)
@@ -87,10 +83,8 @@ def test_published_claims(tmp_path, random):
     good = sorted(resources.bundled_published().glob("*.yaml"))
     own = tmp_path / "x.yaml"
     own.write_bytes(damaged(random, random.choice(good).read_bytes()))
-    case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
-    runs = [store.Run(passport(), (ended(case, "cuda_naive", Status.INCORRECT, "nan"),))]
     try:
-        text = export.document_markdown(claims.document(claims.judge(runs, [claim_files.read(own)])))
+        text = export.document_markdown(claims.document(claims.judge([run([overflowed()])], [claim_files.read(own)])))
     except InputError as error:
         one_line(error)
     else:
@@ -103,10 +97,9 @@ WORDS = "table report claims doctor good latest --reports --format csv --cases *
 @tried(120)
 @given(random=RANDOM, text=st.text(max_size=20).filter(lambda text: "\0" not in text))
 def test_command_lines(tmp_path, capsys, monkeypatch, random, text):
-    """Exit code 0 with something said, or 2 with what is wrong."""
     monkeypatch.chdir(tmp_path)
     if not Path("good.jsonl").exists():
-        store.Writer.create(tmp_path, passport(run_id="good")).append([ended(CASES[0], "mine", Status.CRASHED, "died")])
+        written(tmp_path, ended(CASES[0], "mine", Status.CRASHED, "died"), run_id="good")
     words = [
         *WORDS.split(),
         f"{CASE.id}::mine",

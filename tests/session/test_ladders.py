@@ -8,7 +8,6 @@ from support.options import read
 from softbench import resources
 from softbench.cases import matrix, registry
 from softbench.cases.registry import RegistryError
-from softbench.measure import device
 from softbench.session.selection import Ladders, Selection, select
 from softbench.session.settings import QUICK_BUDGET_S
 
@@ -76,8 +75,7 @@ def test_what_takes_no_part_is_told():
     assert (every.candidates(CASE), every.left_out) == ((RUNG, OURS), ())
 
 
-def test_a_case_that_is_cut_down_keeps_its_ladder(monkeypatch, tmp_path):
-    monkeypatch.setattr(device, "gpus", lambda: ())
+def test_a_case_that_is_cut_down_keeps_its_ladder(no_gpu, tmp_path):
     (tmp_path / "shapes.yaml").write_text(SHAPES.replace("rows: [4, 16], columns: 256", "shapes: [[4096, 1024], [8192, 1024]]"))
     found = select(read(tmp_path, profile="steps,cpu"), Ladders())
     assert [case.shape for case in found.cases] == [(256, 1024), (16, 256)]
@@ -122,8 +120,7 @@ def test_what_takes_no_part_is_not_collected(collected, pytester, arguments, own
     assert [name for name in cells if name.startswith("own_")] == own
 
 
-def test_the_header_counts_cells_and_the_rungs_that_are_none(pytester, monkeypatch):
-    monkeypatch.setattr(device, "gpus", lambda: ())
+def test_the_header_counts_cells_and_the_rungs_that_are_none(pytester, no_gpu):
     pytester.makefile(".yaml", shapes=SHAPES)
     result = pytester.runpytest_inprocess("-p", "softbench.plugin", "--softbench", "--collect-only")
     ladder = {v.implementation: v.ladder for v in BUNDLED if v.operator == "softmax"}

@@ -10,7 +10,6 @@ from support.grids import over
 from support.options import read
 from support.projects import KERNELS, OWN, bench, project
 
-from softbench.measure import device
 from softbench.records import store
 from softbench.records.store import lines
 from softbench.session import passport
@@ -25,7 +24,6 @@ AS_A_WHOLE = r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed"
 
 
 def test_resuming_a_finished_run_measures_nothing(copied):
-    """And its page goes beside the records, whatever they say."""
     folder, path = copied
     path = path.rename(path.with_name("renamed.jsonl"))
     before = path.read_bytes()
@@ -102,7 +100,6 @@ def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
 
 
 def refused(folder, text, words):
-    """A run of this text is not resumed, and stays as it is."""
     path = folder / "reports" / "old.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
@@ -125,8 +122,7 @@ def refused(folder, text, words):
         ("packages", "torch", None, "it was made with torch None, and here it is"),
     ],
 )
-def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path, monkeypatch, part, key, value, words):
-    monkeypatch.setattr(device, "gpus", lambda: ())
+def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path, no_gpu, part, key, value, words):
     issued = passport.issue(read(tmp_path), [], 4, {"hosts": {"a": []}})
     data = json.loads(lines.passport_line(issued))
     (data[part] if part else data)[key] = value

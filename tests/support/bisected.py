@@ -1,4 +1,4 @@
-"""A project under git whose kernel gets slower in one commit and is wrong in another, and contests without a measurement."""
+"""A project whose kernel gets slower in one commit and is wrong in another, and contests without a measurement."""
 
 import atexit
 import functools
@@ -12,19 +12,16 @@ from pathlib import Path
 from softbench.cases import revisions
 from softbench.cli import measuring
 from softbench.model import Run, Status
+from support import projects
 from support.builders import ended, passport, samples, softmax_case, timed, variant
 
 CASES = (softmax_case(16, 256, "float32"), softmax_case(8, 100, "float32", timed=False))
 """Of the project; the second is only checked."""
-SHAPES = """
-profiles:
-  cpu:
-    description: one tiny case that is timed
-    groups: [{operator: softmax, dtype: float32, shapes: [[16, 256]]}]
+SHAPES = f"""{projects.SHAPES.partition("  both:")[0]}
   checked:
     description: one tiny case that is only checked
     timed: false
-    groups: [{operator: softmax, dtype: float32, shapes: [[8, 100]]}]
+    groups: [{{operator: softmax, dtype: float32, shapes: [[8, 100]]}}]
 """
 KERNEL = """
 from softbench import implementation
@@ -47,7 +44,7 @@ COMMITS = (
     ("five: four times the work", 4, 1),
     ("six: another note", 4, 1),
 )
-"""Subject, milliseconds of a launch, and a factor of its output, which is wrong unless it is 1."""
+"""Subject, milliseconds of a launch, factor of its output."""
 
 
 def git(folder, *words):
@@ -57,7 +54,7 @@ def git(folder, *words):
 
 
 def committed(folder):
-    """A project under git, with a commit of another file after each of these. Returns the first word of a subject -> its hash."""
+    """With a commit of another file after each of these. Returns the first word of a subject -> its hash."""
     made, hashes = _committed()
     shutil.copytree(made, folder, dirs_exist_ok=True)
     return hashes
@@ -65,7 +62,7 @@ def committed(folder):
 
 @functools.cache
 def _committed():
-    """Once a process: it takes thirty processes of git."""
+    """It takes thirty processes of git."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     kernel = folder / "kernels" / "mine" / "own.py"
@@ -86,10 +83,7 @@ def _committed():
 
 
 class Simulated:
-    """Stands for `measuring`: times and outputs are what the sources of a version state.
-
-    The first `vague` contests cannot be told; from the run `level` on all versions take the same time.
-    """
+    """Stands for `measuring`. The first `vague` contests cannot be told; from the run `level` on all versions are as fast."""
 
     level, vague = 99, 0
 
@@ -110,7 +104,6 @@ class Simulated:
         return Run(passport(run_id=f"run-{len(self.runs)}", settings={"budget_s": 5.0}), tuple(records))
 
     def _versions(self, arguments):
-        """The sources of each version."""
         known = {}
         for word in arguments:
             if commit := re.fullmatch("--softbench-against=git:([0-9a-f]{40})", word):

@@ -1,4 +1,4 @@
-"""Synthetic runs for the tests of everything that comes after the contest."""
+"""Synthetic runs."""
 
 import random
 from dataclasses import replace
@@ -31,18 +31,18 @@ def softmax_case(rows=4096, columns=1024, dtype="float16", **changes):
 
 
 def variant(name, family="triton", operator="softmax", **changes):
-    return Variant(name, operator, family, f"impls/{family}/{name}.py", "0" * 8, **changes)
+    return Variant(name, operator, family, **{"path": f"impls/{family}/{name}.py", "source_hash": "0" * 8, **changes})
 
 
 def samples(ns, clock="graph", heat=0, placements=8, spread=1e-4):
-    """Samples around ns a launch whose placements differ by `spread`, drawn anew for every time and heat."""
+    """Around ns a launch, with placements that differ by `spread`; drawn anew for every time and heat."""
     draw = random.Random(f"{ns} {heat} {clock}")
     rounds = [[round(ns * LAUNCHES * (1 + draw.gauss(0, spread))) for _ in range(3)] for _ in range(placements)]
     return Samples(clock, LAUNCHES, tuple(map(tuple, rounds)), "cold", heat)
 
 
 def timed(case, name, ns, role="entrant", **changes):
-    """A PASSED record of ns a launch; heat, placements, spread and clock go to its samples, the rest to the record."""
+    """Heat, placements, spread and clock go to the samples, the rest to the record."""
     keys = ("heat", "placements", "spread", "clock")
     taken = samples(ns, **{key: changes.pop(key) for key in keys if key in changes})
     moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
@@ -55,7 +55,7 @@ def roof_of(case, ns, **changes):
 
 
 def two_clocks(case, name, ns, other_ns, clock="call", **more):
-    """A record of ns a launch by the clock that ranks, and other_ns by another one, whose samples take the rest."""
+    """By the clock that ranks, and by another one, whose samples take the rest."""
     record = timed(case, name, ns)
     return replace(record, samples=(*record.samples, samples(other_ns, clock, **more)))
 
@@ -63,6 +63,12 @@ def two_clocks(case, name, ns, other_ns, clock="call", **more):
 def ended(case, name, status=Status.UNSUPPORTED, reason="no", **changes):
     fields = {"variant": variant(name), "reproduce": f"pytest -k {case.id}", **changes}
     return Record(case=case, status=status, reason=reason, **fields)
+
+
+def overflowed():
+    """A cell that a published claim is about."""
+    case = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
+    return ended(case, "cuda_naive", Status.INCORRECT, "nan")
 
 
 def run(records, clock="graph", **changes):
@@ -74,7 +80,6 @@ def board(records, clock="graph", **changes):
 
 
 def stored(folder, *runs):
-    """Writes runs into a folder. Returns the file of the last."""
     for one in runs:
         writer = store.Writer.create(folder, one.passport)
         writer.append(one.records)
@@ -82,5 +87,4 @@ def stored(folder, *runs):
 
 
 def written(folder, *records, **changes):
-    """Writes a run of these records into a folder. Returns its file."""
     return stored(folder, run(records, **changes))

@@ -10,7 +10,7 @@ CARDS = tuple(replace(H200, pci=f"0000:0{n}:00.0", uuid=f"GPU-{n}") for n in ran
 
 
 class Nvml(ModuleType):
-    """nvidia-ml-py on a machine with one GPU: what it reports is set by the test, None where that is not supported."""
+    """nvidia-ml-py with one GPU; None stands for what is not supported."""
 
     NVMLError = type("NVMLError", (Exception,), {})
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0

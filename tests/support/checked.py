@@ -1,4 +1,4 @@
-"""Cases and launches that the checker is given, and what it says of them."""
+"""What the checker is given, and what it says."""
 
 from softbench.cases.operators import get
 from softbench.measure.check import check
@@ -8,7 +8,6 @@ LAYOUTS = ("contiguous", "offset-1", "padded-3", "strided-2", "transposed", "bro
 
 
 def question(operator, shape=(6, 4096), dtype="float32", distribution="normal", layout="contiguous", out_dtype=""):
-    """A case that is timed if its values are normal."""
     return Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed=distribution == "normal")
 
 
@@ -20,7 +19,7 @@ def right(case):
 
 
 def rows_expected(case, inputs):
-    """(row, {output: its values}) of some rows, asked for as a slice and as a tensor; the inputs stay as they were."""
+    """(row, {output: its values}) of some rows, asked for as a slice and as a tensor."""
     import torch
 
     kept = [x.clone() for x in inputs]

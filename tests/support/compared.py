@@ -11,7 +11,6 @@ def contest(case, *records, roof=4_000, **changes):
 
 
 def day(number, *records, **changes):
-    """A run of that day."""
     return run(records, run_id=f"r{number}", started=f"2026-01-{number:02}T00:00:00Z", **changes)
 
 

@@ -22,14 +22,14 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass
 class Disk:
-    """`prefix` goes before a command that is to see the disk; `folder` is where it lies for everybody."""
+    """`prefix` goes before a command that is to see the disk."""
 
     folder: Path
     prefix: tuple[str, ...] = ()
     mounting: subprocess.Popen[str] | None = None
 
     def fill(self, room):
-        """Let each file grow by `room` bytes; with 0 not at all."""
+        """Each file may grow by `room` bytes."""
         if self.mounting is None:
             self.prefix = (sys.executable, "-c", _LIMITED, str(room))
             return
@@ -44,7 +44,7 @@ class Disk:
 
 @contextlib.contextmanager
 def small(folder, kind=None):
-    """A disk in the place of a folder: "tmpfs" where it can be, or "limit": no file may grow beyond the room that is left."""
+    """A disk in the place of a folder: "tmpfs", or "limit": no file may grow beyond the room that is left."""
     kind = kind or best()
     folder.mkdir()
     if kind == "limit":

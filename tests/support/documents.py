@@ -19,6 +19,6 @@ README, ATTENTION, DESIGN, HTILE, MEASURING, NOTES, OPTIONS, RESULTS = (
 
 
 def rows(page, header):
-    """The cells of the table whose header line begins with `| header |`."""
+    """The cells of the table that begins with `| header |`."""
     lines = page[page.index(f"| {header} |") :].split("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]

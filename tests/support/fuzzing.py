@@ -1,7 +1,6 @@
-"""Files and options as nobody would write them: mutations of good ones, and how often each test tries.
+"""Files and options as nobody would write them: mutations of good ones.
 
-`SOFTBENCH_FUZZ_EXAMPLES=20000 pytest tests/records/test_fuzz.py` tries that many a test, drawn anew; without it the same few
-are tried every time.
+`SOFTBENCH_FUZZ_EXAMPLES=20000` tries that many per test, drawn anew; without it the same few are tried every time.
 """
 
 import json
@@ -39,7 +38,7 @@ CHUNKS = [
 
 
 def tried(examples):
-    """How a test of this file is tried: so often, or as often as is wished for."""
+    """So often, or as often as is wished for."""
     return settings(
         max_examples=WISHED or examples,
         derandomize=not WISHED,
@@ -50,7 +49,6 @@ def tried(examples):
 
 
 def damaged(random, data):
-    """The bytes after one to three accidents."""
     for _ in range(random.randint(1, 3)):
         data = random.choice(ACCIDENTS)(random, data)
     return data
@@ -106,7 +104,7 @@ ACCIDENTS = (_cut, _lose, _repeat, _insert, _flip, _move_line, _recode)
 
 
 def hostile(random, depth=0):
-    """Any JSON value, mostly one that does not belong where it comes to stand."""
+    """Any JSON value."""
     kind = random.randint(0, 8 if depth < 3 else 5)
     if kind <= 1:
         return random.choice(TEXTS)
@@ -125,7 +123,6 @@ def hostile(random, depth=0):
 
 
 def twisted(random, value):
-    """The JSON value with one to three of its parts deleted, renamed, repeated, swapped or replaced."""
     value = json.loads(json.dumps(value))
     for _ in range(random.randint(1, 3)):
         places = list(_places(value))
@@ -166,7 +163,7 @@ def one_line(error):
 
 
 def rendered(capsys, *arguments):
-    """What the command prints; an error must be one line, and what is printed must be fit for a terminal."""
+    """What the command prints, which must be fit for a terminal, as must its one line of error."""
     capsys.readouterr()
     code = cli.main(list(arguments))
     shown = capsys.readouterr()

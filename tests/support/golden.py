@@ -9,7 +9,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def differences(name, text):
-    """Why a text is not the golden file of that name; "" if it is. A file that is missing is written: delete it to renew it."""
+    """Why a text is not the golden file; "" if it is. A missing file is written: delete it to renew it."""
     path, text = DATA / name, _ELEMENT.sub("#", text)
     if not path.exists():
         path.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`pytest --softbench` in a folder of its own, whose processes are killed, and what must be left of the run then."""
+"""`pytest --softbench` whose processes are killed, and what must be left of the run then."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from softbench.records import store
 from support import warm
 from support.offenders import processes, seconds_until
 from support.projects import PYTHONPATH, heed_interrupts
-from support.warm import MARK
+from support.warm import HEARD, MARK
 
 GIVEN_UP = f"not started again after its process died {MAX_DEATHS} times in a row; "
 OF_A_KILL = re.compile(
@@ -23,11 +23,10 @@ OF_A_KILL = re.compile(
     "|its worker died with another variant|its process ended between two requests"
     f"|the process closed its connection to the harness|{re.escape(BLAMED)}"
 )
-"""How the reasons of cells begin whose processes were killed."""
 
 
 class Command:
-    """The command. It selects some implementations of its folder `mine`, over the cases of a profile `tiny`.
+    """It selects some implementations of its folder `mine`, over the cases of a profile `tiny`.
 
     clock  what times them
     roof   the implementation of the roof
@@ -60,25 +59,23 @@ class Command:
             [sys.executable, *words, "-k", " or ".join(self.names)],
             cwd=self.folder,
             env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            **HEARD,
             preexec_fn=heed_interrupts,
         )
         return self.running
 
     def go_on(self, **how):
-        """Started, with the run of the command before if there was one."""
+        """Resume the run of the command before if there was one."""
         return self.start(*(("--softbench-resume", "latest") if self.files() else ()), **how)
 
     def finish(self, *codes):
-        """Resume the latest run; it must end by itself with one of these codes. Its records."""
+        """Resume the latest run, which must end by itself. Its records."""
         self.start("--softbench-resume", "latest")
         self.ended(*codes)
         return self.records()
 
     def ended(self, *codes):
-        """What it has said when it has ended with one of these codes; nothing of it is left."""
+        """What it said; nothing of it may be left."""
         text, _ = self.running.communicate(timeout=self.most_s)
         assert self.running.returncode in codes, text
         assert "INTERNALERROR" not in text
@@ -95,18 +92,18 @@ class Command:
         return store.read(store.find(self.folder / "reports", "latest"))
 
     def whole(self):
-        """The cells of a run that nothing has disturbed."""
+        """The cells of an undisturbed run."""
         who = [*(("entrant", name) for name in self.names), ("reference", "torch_eager"), ("roof", self.roof)]
         return {(f"softmax-float32-{rows}x{columns}", *one) for rows, columns in self.shapes for one in who}
 
     def left(self):
-        """What there is of it although it has ended: processes, temporary files; "" for nothing."""
+        """Its processes and temporary files; "" for nothing."""
         alive = {pid: name_of(pid) for pid in processes(self.mark)}
         files = [str(path) for path in self.temporary.glob("*softbench-*")]
         return "; ".join(str(found) for found in (alive, files) if found)
 
     def of(self, role):
-        """The authors, the referees ("author", "referee"), or the forkserver ("forkserver") if it has workers."""
+        """Role: author, referee, or forkserver if it has workers."""
         found = {pid: name_of(pid) for pid in processes(self.mark)}
         if role != "forkserver":
             return [pid for pid, name in found.items() if name == f"sb-{role}"]
@@ -138,7 +135,7 @@ def cells(run):
 
 
 def kill_while_running(command, random, roles, pause, most):
-    """Kill processes of these roles at random moments until the command ends, but `most` of them; what was killed."""
+    """Until the command ends, but at most so many; what was killed."""
     killed = []
     while len(killed) < most:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -154,7 +151,7 @@ def kill_while_running(command, random, roles, pause, most):
 
 
 def hold_to_kills(command, run, kills):
-    """Every cell has one record, and each of the kills has cost at most one entrant's cell, which says so."""
+    """Every cell has one record, and each kill has cost at most one entrant's cell, which says so."""
     found = cells(run)
     assert len(run.records) == len(found)
     assert {cell for cell in command.whole() if cell[1] != "roof"} <= found <= command.whole()
@@ -166,7 +163,6 @@ def hold_to_kills(command, run, kills):
 
 
 def hold_to_kill(command, record):
-    """A record is of a cell that passed, with its times, or whose process was killed."""
     if record.status.value == "PASSED":
         # The process that checks the clocks may be the one that was killed.
         is_off = any(note.startswith(f"no {command.clock} clock: ") for note in record.notes)
@@ -177,7 +173,7 @@ def hold_to_kill(command, record):
 
 
 def end_at_moments(command, sign, random, moments, most_s):
-    """The same run is ended again and again; what was finished stays, and in the end it is complete."""
+    """What was finished stays, and in the end the run is complete."""
     kept = {}
     for number in range(moments):
         process = command.go_on(is_warm=number > 0)  # the first end comes in the middle of the imports

@@ -1,4 +1,4 @@
-"""Implementation files that misbehave, contests that they take part in, and the processes that are left."""
+"""Implementation files that misbehave, their contests, and the processes that are left."""
 
 import os
 import time
@@ -16,7 +16,7 @@ from softbench.model import Case
 from support.pools import MARK, Forked
 
 BAD = Case("softmax", (8, 64), "float32", "float32")
-"""The case in which factories and launches misbehave; it is timed."""
+"""Where factories and launches misbehave."""
 NEXT = Case("softmax", (8, 48), "float32", "float32", timed=False)
 PROCESSES_EACH = 3 if isolation.is_possible() else 2
 """Of a worker: itself, its guard, and the first process of its namespace, where it has one."""
@@ -59,7 +59,7 @@ def {name}(case{arguments}):
 
 @dataclass(frozen=True)
 class Arena:
-    """A folder of implementations with an honest one in it, and a contest among them."""
+    """A folder of implementations, and a contest among them."""
 
     folder: Path
     mark: str
@@ -69,12 +69,11 @@ class Arena:
         return {r.variant.id: r for r in self.contest.run(case, registry.find([self.folder]))}
 
     def pids(self, name):
-        """The processes that imported an implementation's file, in order."""
         return [int(line) for line in (self.folder / f"{name}.py.pids").read_text().split()]
 
 
 def write(folder, name, place="launch", code="", params=()):
-    """An implementation that is honest but for `code` at a place ("import", "factory" or "launch")."""
+    """An implementation that is honest but for `code` at one of the PLACES."""
     code = f"{code}\n"
     text = _FILE.format(
         name=name,
@@ -96,7 +95,7 @@ def prepare(case, path, name, **more):
 
 @contextmanager
 def arena(folder, timeout_s=60.0, **environment):
-    """Runs contests on what is in the folder; no process may be left afterwards."""
+    """No process may be left afterwards."""
     mark = f"{os.getpid()}-{folder}"
     write(folder, "honest")
     environment = {"SOFTBENCH_WRITABLE": str(folder), **environment}  # for what it writes about itself
@@ -109,7 +108,7 @@ def arena(folder, timeout_s=60.0, **environment):
 
 
 def processes(mark):
-    """The living processes that were started, directly or not, with this mark in their environment."""
+    """The living ones that have this mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -125,7 +124,7 @@ def processes(mark):
 
 
 def seconds_until(condition, limit_s):
-    """How long it takes until a condition holds; infinite where that is longer than the limit."""
+    """Until a condition holds; infinite beyond the limit."""
     start = time.monotonic()
     while time.monotonic() - start < limit_s:
         if condition():
@@ -139,7 +138,7 @@ def until(condition, limit_s=5):
 
 
 def passed(records, names=("honest",)):
-    """Whether these variants passed, with samples where the case is timed."""
+    """With samples where the case is timed."""
     return all(records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed) for n in names)
 
 

@@ -6,8 +6,6 @@ from softbench.session import settings
 
 
 class Group:
-    """Collects options as pytest's group would: defaults and helps by name."""
-
     def __init__(self):
         self.options = {}
         self.help = {}
@@ -19,7 +17,6 @@ class Group:
 
 
 def read(folder, **given):
-    """The settings of a command in a folder on a CPU, with some options given."""
     options = Group().options
     for key, value in given.items():
         name = f"--softbench-{key.replace('_', '-')}"

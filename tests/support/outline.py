@@ -13,14 +13,11 @@ VOID = {"meta", "input", "wbr", "br"}
 
 @dataclass
 class Element:
-    """One element; texts and elements among its children."""
-
     name: str
     attributes: dict[str, str] = field(default_factory=dict)
     children: list[Element | str] = field(default_factory=list)
 
     def __iter__(self):
-        """Every element below this one, in order."""
         for child in self.children:
             if isinstance(child, Element):
                 yield child
@@ -67,7 +64,6 @@ class _Reader(HTMLParser):
 
 
 def outline(page):
-    """The page's tree. Fails where elements do not nest."""
     reader = _Reader()
     reader.feed(page)
     reader.close()
@@ -85,7 +81,7 @@ def data_of(page):
 
 
 def reaching(page):
-    """What could run, or load something from elsewhere: handlers, sources, links that leave the page."""
+    """Handlers, sources, and links that leave the page."""
     every = [(element.name, *pair) for element in page for pair in element.attributes.items()]
     return [
         f"{name} {key}={value}"

@@ -1,16 +1,17 @@
-"""A project with operators of its own: GELU and GEGLU, element by element, and a scaled L2 norm, row by row."""
+"""A project with operators of its own."""
 
 from support.readers import FILES
 
 GELU = FILES["operators/gelu.py"]
-L2NORM = '''"""Rows divided by their length and scaled by column, and the length: streams of other sizes, a slack of its own."""
-
-import torch
+HEAD = """import torch
 
 from softbench import operator
 
 
-@operator(
+"""
+L2NORM = (
+    HEAD
+    + """@operator(
     reads={"x": "case", "weight": {"shape": "columns", "mean": 1, "spread": 0.25}},
     writes={"y": "case", "length": "rows"},
 )
@@ -29,15 +30,11 @@ def torch_eager(x, weight):
     wide = x.double() if x.dtype is torch.float64 else x.float()
     length = wide.square().sum(-1, keepdim=True).sqrt()
     return wide / length * weight, length.flatten()
-'''
-GEGLU = '''"""A gated stream and the gate's activation: two streams of the case's size in, two out, and a scale per row."""
-
-import torch
-
-from softbench import operator
-
-
-@operator(
+"""
+)
+GEGLU = (
+    HEAD
+    + """@operator(
     reads={
         "x": "case",
         "gate": {"shape": "case", "mean": 1, "spread": 2},
@@ -61,15 +58,11 @@ def torch_eager(x, gate, scale):
     wide = gate.double() if gate.dtype is torch.float64 else gate.float()
     activation = torch.nn.functional.silu(wide)
     return x.to(wide.dtype) * activation * scale.view(*x.shape[:-1], 1), activation
-'''
-CAPPED = '''"""A gated tanh: flops, a parameter, hard inputs."""
-
-import torch
-
-from softbench import operator
-
-
-@operator(
+"""
+)
+CAPPED = (
+    HEAD
+    + """@operator(
     reads={"x": "case", "gate": "case"},
     writes={"y": "case"},
     bound="elementwise",
@@ -89,7 +82,8 @@ def late_spike(x, gate, *, cap):
 @capped.baseline
 def torch_eager(x, gate, *, cap):
     return torch.tanh(x / cap) * gate
-'''
+"""
+)
 UNCAPPED = """
 import torch
 from softbench import implementation
@@ -119,12 +113,13 @@ KERNELS = """
 import torch
 from softbench import implementation
 
-def right_gelu(x):
-    return x * 0.5 * (1 + torch.erf(x * 0.5**0.5))
+def right_gelu(x, case):
+    wide = x.float()
+    return (wide * 0.5 * (1 + torch.erf(wide * 0.5**0.5))).to(getattr(torch, case.out_dtype))
 
 @implementation(operator="gelu")
 def gelu_erf(case):
-    return lambda x: right_gelu(x.float()).to(getattr(torch, case.out_dtype))
+    return lambda x: right_gelu(x, case)
 
 @implementation(operator="gelu")
 def gelu_tanh(case):
@@ -133,7 +128,7 @@ def gelu_tanh(case):
 @implementation(operator="gelu")
 def gelu_tail(case):
     def launch(x):
-        y = right_gelu(x.float()).to(getattr(torch, case.out_dtype))
+        y = right_gelu(x, case)
         y[..., case.columns // 128 * 128 - 1:] = 7
         return y
     return launch
@@ -144,7 +139,6 @@ OPERATORS = {"gelu": GELU, "l2norm": L2NORM, "geglu": GEGLU}
 
 
 def project(folder, operators=OPERATORS, kernels=KERNELS, shapes=SHAPES):
-    """The project: shapes.yaml, three operators and three implementations of gelu, of which one is right."""
     (folder / "operators").mkdir()
     (folder / "kernels").mkdir()
     for name, text in operators.items():

@@ -1,6 +1,7 @@
-"""Runs for the tests of the page: one with everything in it, one as large as they come, one of hostile names."""
+"""Runs for the tests of the page."""
 
 import functools
+import itertools
 import random
 from dataclasses import replace
 
@@ -10,7 +11,6 @@ from softbench.render import report
 from support import builders as make
 from support import outline
 from support.builders import DTYPE_BYTES, ended, roof_of, softmax_case, timed
-from support.paths import KEPT
 
 LADDER = ("first", "second", "third")
 SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]
@@ -24,11 +24,6 @@ HOSTILE = (
     "constructor",
     "<b>bold</b> %{x} $\\int$ &amp; \"quoted\" 'single'",
 )
-
-
-def kept():
-    """Kept runs of every kind."""
-    return KEPT
 
 
 @functools.cache
@@ -48,18 +43,15 @@ def everything():
 
 @functools.cache
 def written():
-    """The page of `everything`."""
     return report.render(everything())
 
 
 @functools.cache
 def read():
-    """That page as a tree."""
     return outline.outline(written())
 
 
 def shown(run, **arguments):
-    """The page of a run as a tree."""
     return outline.outline(report.render(run, **arguments))
 
 
@@ -71,7 +63,7 @@ def stored(folder):
 
 
 def published_beside():
-    """Figures of an H800 for two shapes of `everything`, of which one implementation refused the second."""
+    """Figures of an H800 for two shapes of `everything`."""
     figures = {
         "softmax-float16-32768x1024": {"theirs": "0.0485 ms", "other": "0.0588 ms"},
         "softmax-float16-16384x2048": {"theirs": "0.0490 ms", "other": "unsupported"},
@@ -81,13 +73,11 @@ def published_beside():
 
 def _contest(case, number):
     base = 2.0 * case.elements * 2 / 4000 + 1500
-    found = [
-        _timed(case, name, base * (1.6 - 0.25 * rung), path="ladder/rungs.py", family="ladder") for rung, name in enumerate(LADDER)
-    ]
-    found.append(_timed(case, "other", base * (1.1 if number % 2 else 1.1005), path="library/other.py"))
-    found.append(_timed(case, "flawed", base * 1.3, path="library/flawed.py"))
-    found.append(_timed(case, "torch_eager", base * 2.5, path="library/torch_eager.py", role="reference"))
-    found.append(_timed(case, "copy", base, path="roof/copy.py", role="roof"))
+    found = [_timed(case, name, base * (1.6 - 0.25 * rung)) for rung, name in enumerate(LADDER)]
+    found.append(_timed(case, "other", base * (1.1 if number % 2 else 1.1005)))
+    found.append(_timed(case, "flawed", base * 1.3))
+    found.append(_timed(case, "torch_eager", base * 2.5, "reference"))
+    found.append(_timed(case, "copy", base, "roof"))
     if number == 1:
         first, *others = found[3].samples
         aside, again = replace(first, clock="unsteady", ns=first.ns[:1]), replace(first, ns=((), *first.ns[1:]))
@@ -101,7 +91,14 @@ def _contest(case, number):
     return found
 
 
-def _timed(case, name, ns, path, family="library", role="entrant"):
+def _variant(case, name):
+    if name not in LADDER:
+        return make.variant(name, "library", case.operator)
+    params = (("width", 8),) if name == "third" and case.timed else ()
+    return make.variant(name, "ladder", case.operator, params=params, path="ladder/rungs.py")
+
+
+def _timed(case, name, ns, role="entrant"):
     """All clocks, with heats of their own; the tallest cases were warm."""
     cache = "warm" if case.elements < 2**22 else "cold"
     taken = replace(make.samples(ns, heat=0), cache=cache)
@@ -109,10 +106,9 @@ def _timed(case, name, ns, path, family="library", role="entrant"):
     more = [make.samples(ns * 1.02, "device"), *([make.samples(ns * 1.3, "cold")] if cache == "warm" else [])]
     states = tuple(Telemetry(1980 - p, 3201, 500 + p, 40 + p, "power_cap" if p == 7 else "") for p in range(8))
     moved = round(1.04 * case.elements * 2)
-    variant = make.variant(name, family, case.operator, params=(("width", 8),) if name == "third" else ())
     return Record(
         case=case,
-        variant=replace(variant, path=path, summary=f"{name}: one idea more"),
+        variant=replace(_variant(case, name), summary=f"{name}: one idea more"),
         status=Status.PASSED,
         samples=(taken, call, *more) if role != "roof" else (taken,),
         kernels=(KernelResources("kernel", 40, 16 if name == "first" else 0, 1024),) if role == "entrant" else (),
@@ -127,33 +123,25 @@ def _timed(case, name, ns, path, family="library", role="entrant"):
 
 
 def _hard(case, wrong=True):
-    found = [timed(case, name, 1, samples=()) for name in (*LADDER, "other")]
-    found = [replace(record, variant=_rung(name, case)) for record, name in zip(found, LADDER, strict=False)]
-    flawed = make.variant("flawed", "library", case.operator)
+    found = [timed(case, name, 1, samples=(), variant=_variant(case, name)) for name in LADDER]
+    flawed = _variant(case, "flawed")
     if wrong:
         return [*found, ended(case, "flawed", Status.INCORRECT, "NaN where 0 is expected: row 3", variant=flawed)]
     return [*found, ended(case, "flawed", Status.TIMEOUT, "no answer in 60 s", variant=flawed, known_failure="slow")]
 
 
-def _rung(name, case):
-    return replace(make.variant(name, "ladder", case.operator), path="ladder/rungs.py")
-
-
 def large(cells=2000, implementations=10, placements=8):
-    """Raw samples as a GPU gives them: 8 rounds a placement in steps of 32 ns, 100 calls, telemetry."""
+    """Raw samples as a GPU gives them, in steps of 32 ns."""
     draw = random.Random(1)
     records = []
-    shapes = (
-        (rows, columns) for columns in (2**p + odd for odd in (0, 1, 3, 5) for p in range(5, 20)) for rows in (64, 512, 4096, 32768)
-    )
-    for rows, columns in shapes:
-        for dtype in ("float16", "bfloat16", "float32"):
-            if len(records) >= cells:
-                return make.run(records[:cells])
-            case = softmax_case(rows, columns, dtype)
-            names = [*(f"implementation_{n}" for n in range(implementations - 2)), "torch_eager", "copy"]
-            for index, name in enumerate(names):
-                records.append(_measured(draw, case, name, case.elements / 1000 * (1 + 0.1 * index) + 3000, placements))
+    names = [*(f"implementation_{n}" for n in range(implementations - 2)), "torch_eager", "copy"]
+    dtypes = ("float16", "bfloat16", "float32")
+    for odd, power, rows, dtype in itertools.product((0, 1, 3, 5), range(5, 20), (64, 512, 4096, 32768), dtypes):
+        if len(records) >= cells:
+            return make.run(records[:cells])
+        case = softmax_case(rows, 2**power + odd, dtype)
+        for index, name in enumerate(names):
+            records.append(_measured(draw, case, name, case.elements / 1000 * (1 + 0.1 * index) + 3000, placements))
     raise ValueError(f"too few shapes for {cells} cells")
 
 

@@ -1,4 +1,4 @@
-"""Readers of docs/tutorial.md and docs/how-to.md who do what the pages say."""
+"""Readers who do what docs/tutorial.md and docs/how-to.md say."""
 
 from support.paths import ROOT
 from support.projects import bench, record_lines
@@ -13,7 +13,6 @@ VIEWS = ("padded-1", "strided-2", "offset-1")
 
 
 def follow(reader, with_gpu, page=TUTORIAL):
-    """Do what a page says; the blocks of commands that were typed."""
     typed = []
     said = ""
     for block in page:
@@ -39,7 +38,7 @@ def write_blocks(folder, language):
 
 
 def ran(folder, **environment):
-    """{(implementation, layout): status} of the page's kernels on the page's shapes; one word where all shapes agree."""
+    """{(implementation, layout): status}; one word where all shapes agree."""
     write_blocks(folder, "python")
     write_blocks(folder, "yaml")
     names = "my_norm or any_view or aligned_only or row_block"
@@ -54,7 +53,7 @@ def ran(folder, **environment):
 
 
 def expected(**words):
-    """What each comes to on dense rows; any_view on views as well, which the others refuse."""
+    """`words` on dense rows; of views all but any_view refuse."""
     found = {(name, "contiguous"): word for name, word in words.items()}
     for view in VIEWS:
         found |= {("any_view", view): words["any_view"]}

@@ -21,19 +21,16 @@ from pathlib import Path
 from softbench import cli, doctor, resources
 from softbench.cli import bisect
 from softbench.cli.parser import parser
-from softbench.model import Status
-from softbench.records import store
-from softbench.session import settings
 from support import bisected, warm
-from support.builders import ended, passport, roof_of, softmax_case, timed
+from support.builders import overflowed, roof_of, softmax_case, timed, written
+from support.options import Group
 from support.paths import ROOT
 from support.projects import PYTHONPATH
 
 MARKS = ("", "file", "append", "exit", "exact", "gpu", "install")
 CASE = softmax_case(4096, 1024)
-PUBLISHED = softmax_case(1, 1000, "float32", timed=False, distribution="uniform_0_10")
 STANDS_FOR = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id, "v1.2": "v1"}
-"""What the pages' words are in the folder of `two_runs`."""
+"""Words of the pages, in the folder of `two_runs`."""
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 _MODULES = {"pytest": "pytest -p softbench.plugin", "softbench": "softbench"}
 _SHIM = '#!/bin/sh\nexec "{python}" -m {module} "$@"\n'
@@ -42,7 +39,7 @@ _FIGURE = re.compile(r"±?>?[+-]?\d[\d.,]*(?:e[+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Block:
-    """A fence: its language, what is in it, the comment above as mark and value, and its line in the page."""
+    """A fence; the comment above it is mark and value."""
 
     language: str
     text: str
@@ -52,7 +49,6 @@ class Block:
 
     @property
     def commands(self):
-        """The words of each line that is typed, comments left out."""
         lines = self.text.splitlines() if self.language == "sh" else []
         found = (shlex.split(line, comments=True) for line in lines)
         return [words for words in found if words]
@@ -68,7 +64,7 @@ def blocks(page):
 
 
 class Reader:
-    """Somebody with one shell, in a folder of their own beside the checkout; without a GPU, blocks of our commands start warm."""
+    """Somebody with one shell, in a folder beside the checkout; without a GPU, our commands start warm."""
 
     def __init__(self, folder, *, has_gpu=True, path=PYTHONPATH):
         self._has_gpu, self._path = has_gpu, path
@@ -99,27 +95,17 @@ class Reader:
         if self._state.exists():
             script = f'. "{self._state}"\n{script}'
         return subprocess.run(
-            ["bash", "-c", script],
-            cwd=self.folder,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=900,
-            check=False,
+            ["bash", "-c", script], cwd=self.folder, env=self._environment, **warm.HEARD, timeout=900, check=False
         )
 
     def _typed(self, commands):
-        """Commands of ours without a shell."""
         said = ""
         for name, *words in commands:
             with warm.popen(self._path)(
                 [sys.executable, "-m", *_MODULES[name].split(), *words],
                 cwd=self.folder,
                 env=self._environment | {"CUDA_VISIBLE_DEVICES": ""},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
+                **warm.HEARD,
             ) as process:
                 said += process.communicate(timeout=300)[0]
             if process.returncode:
@@ -128,7 +114,7 @@ class Reader:
 
 
 def missing(shown, said):
-    """Lines of a `text` block that were not printed. Figures, ranks' marks and widths may differ, unless it is exact."""
+    """Lines that were not printed. Figures, ranks' marks and widths may differ, unless the block is exact."""
     if shown.mark == "exact":
         return [] if shown.text.strip() in said else [shown.text]
     printed = {_flat(line) for line in said.splitlines()}
@@ -142,18 +128,15 @@ def _flat(line):
 
 
 def two_runs(folder):
-    """Two runs in the folder's reports/, alike: mine and torch_eager."""
     for name in ("run-1", "run-2"):
-        writer = store.Writer.create(folder / "reports", passport(run_id=name))
-        records = [timed(CASE, name, ns) for name, ns in (("mine", 5_000), ("torch_eager", 9_000))]
-        writer.append([*records, roof_of(CASE, 4_000)])
-        writer.append([ended(PUBLISHED, "cuda_naive", Status.INCORRECT, "nan")])
+        records = [timed(CASE, "mine", 5_000), timed(CASE, "torch_eager", 9_000), roof_of(CASE, 4_000), overflowed()]
+        written(folder / "reports", *records, run_id=name)
     shutil.copytree(resources.bundled_published(), folder / "reports" / "published")
     return folder
 
 
 def run_softbench(line, monkeypatch):
-    """A command line of the pages in the folder of `two_runs`, in this process: its exit code. Nothing is measured."""
+    """In the folder of `two_runs`, in this process: the exit code. Nothing is measured."""
     monkeypatch.setattr(doctor, "examine", lambda *given: ())  # test_cheats has what it measures
     # test_captured has what it runs, test_serve what it does until it is stopped, and test_submissions the other two.
     if line[1] in ("capture", "serve", "submit", "review"):
@@ -168,13 +151,11 @@ def run_softbench(line, monkeypatch):
 
 
 def options():
-    declared = {}
-    settings.add_options(type("Group", (), {"addoption": lambda self, name, **how: declared.update({name: how})})())
-    return set(declared)
+    return set(Group().options)
 
 
 def unknown(words):
-    """What of a command line of ours there is not: options, profiles, commands of softbench. Of others, nothing."""
+    """Options, profiles and commands of ours that do not exist."""
     while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words = words[1:]
     if words[:1] == ["softbench"]:

@@ -13,7 +13,7 @@ def tables_of(command):
 
 
 def valid(text):
-    """The tables of an output, which is one line of ASCII and as the schema says."""
+    """The tables of an output: one line of ASCII, as the schema says."""
     assert text.isascii()
     assert text.index("\n") == len(text) - 1
     whole = json.loads(text, parse_constant=refused)

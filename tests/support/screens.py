@@ -1,4 +1,4 @@
-"""A terminal that is emulated: what a run in a project shows on it, frame by frame."""
+"""What a run shows on an emulated terminal, frame by frame."""
 
 import fcntl
 import os
@@ -18,7 +18,7 @@ from support.projects import PYTHONPATH
 
 @dataclass
 class Show:
-    """What a terminal was sent: raw, the screens after each read as lines, and in the end all lines that are left."""
+    """What was sent: raw, as a screen after each read, and all lines that are left in the end."""
 
     returncode: int = 0
     raw: bytes = b""
@@ -42,7 +42,7 @@ def all_lines(screen):
 
 
 def on_terminal(folder, *arguments, size=(80, 24), keys=lambda screen: b"", **environment):
-    """pytest --softbench on a terminal of (columns, lines); keys says what is typed at the sight of a screen."""
+    """size: columns and lines; keys: what is typed at the sight of a screen."""
     screen, stream = emulated(*size)
     show = Show()
     process, master = _started(folder, arguments, size, environment)
@@ -64,7 +64,6 @@ def on_terminal(folder, *arguments, size=(80, 24), keys=lambda screen: b"", **en
 
 
 def _started(folder, arguments, size, environment):
-    """The process, and the end of its terminal that is ours."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     options = ["--softbench", "--softbench-budget=0.2", "--softbench-impls=kernels", "-p", "no:cacheprovider"]
@@ -84,7 +83,6 @@ def _started(folder, arguments, size, environment):
 
 
 def _read(master, deadline):
-    """What has come, b"" at the end."""
     if not select.select([master], [], [], max(0.0, deadline - time.monotonic()))[0]:
         raise TimeoutError("the run did not end")
     try:

@@ -28,14 +28,14 @@ SHARES = {"softmax": 60, "softmax_backward": 12, "rmsnorm": 6, "layernorm": 6}
 SHARES |= dict.fromkeys(("add_rmsnorm", "add_layernorm", "attention", "attention_causal"), 4)
 """Of a hundred questions."""
 SEEDS = 80
-"""A question's: enough that building the launches, some seconds, takes less time than they do."""
+"""Of a question: they take longer than building the launches, which takes some seconds."""
 ENOUGH = 100
 """Wrong answers after which nothing more is asked."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Some seeds of one operator that end with the same digits; folders: where the implementations are."""
+    """Seeds that end with the same digits; folders: where the implementations are."""
 
     operator: str
     seeds: tuple[int, ...]
@@ -46,8 +46,6 @@ class Question:
 
 @dataclass(frozen=True)
 class Wrong:
-    """One wrong answer. again: the command that repeats it."""
-
     case: str
     implementation: str
     reason: str
@@ -59,7 +57,7 @@ class Wrong:
 
 @dataclass
 class Found:
-    """What a search has come to; answers: cases times the implementations that served them."""
+    """Answers: cases times the implementations that served them."""
 
     cases: int = 0
     answers: int = 0
@@ -95,7 +93,6 @@ def search(folders, *, device, cases, seconds, workers, seed, log=None, operator
 
 
 def questions(rng, folders, device, deadline, operators, seeds):
-    """Any number of questions, none twice."""
     had = set()
     while len(had) < QUESTIONS * len(operators):
         (operator,) = rng.choices(operators, [SHARES[name] for name in operators])
@@ -107,7 +104,6 @@ def questions(rng, folders, device, deadline, operators, seeds):
 
 
 def ask(question):
-    """Answer a question in this process, until the deadline."""
     import torch
 
     found = Found()
@@ -145,7 +141,7 @@ def ask(question):
 
 
 def _launches(case, question, found):
-    """Those that serve a case, but for those that declare that they fail it."""
+    """Of those that serve a case, and do not declare that they fail it."""
     launches = {}
     for variant in registry.find(question.folders):
         declared = any(fnmatchcase(case.id, known.pattern) for known in variant.known_failures)
@@ -166,7 +162,6 @@ def _outputs(launch, inputs):
 
 
 def _reason(case, launch, inputs, before, changed):
-    """What is wrong, from a launch of its own."""
     if any(changed):
         return "the input was overwritten"
     outputs = _outputs(launch, inputs)
@@ -193,8 +188,6 @@ def _add(found, question, more, log):
 
 
 class _Here(Executor):
-    """Runs what is submitted at once, in this process."""
-
     def submit(self, function, /, *arguments, **named):
         done = Future()
         done.set_result(function(*arguments, **named))
@@ -215,13 +208,15 @@ def _one_thread():
 
 
 def from_environment(folders, device):
-    """A search as SOFTBENCH_SEARCH_CASES, _SECONDS, _WORKERS, _SEED and _LOG say; with it the cases asked for and the seed."""
-    read = os.environ.get
-    cases = int(read("SOFTBENCH_SEARCH_CASES", "20000"))
-    seconds = float(read("SOFTBENCH_SEARCH_SECONDS", "360"))
-    workers = int(read("SOFTBENCH_SEARCH_WORKERS", str(max(1, min(12, math.ceil((os.cpu_count() or 1) * 0.75))))))
-    seed = int(read("SOFTBENCH_SEARCH_SEED") or random.SystemRandom().getrandbits(32))
-    log = Path(name) if (name := read("SOFTBENCH_SEARCH_LOG")) else None
+    """A search as SOFTBENCH_SEARCH_* say; with it the cases asked for and the seed."""
+
+    def read(name, default=""):
+        return os.environ.get(f"SOFTBENCH_SEARCH_{name}", default)
+
+    cases, seconds = int(read("CASES", "20000")), float(read("SECONDS", "360"))
+    workers = int(read("WORKERS", str(max(1, min(12, math.ceil((os.cpu_count() or 1) * 0.75))))))
+    seed = int(read("SEED") or random.SystemRandom().getrandbits(32))
+    log = Path(name) if (name := read("LOG")) else None
     print(f"search of {cases} drawn cases, seed {seed}, {workers} processes, at most {seconds:g} s", flush=True)
     found = search(folders, device=device, cases=cases, seconds=seconds, workers=workers, seed=seed, log=log)
     print(f"{found.cases} cases, {found.answers} answers, {len(found.wrong)} wrong", *found.wrong, sep="\n", flush=True)

@@ -1,4 +1,4 @@
-"""A server of `softbench serve` on a Unix socket, and somebody who submits kernels to it."""
+"""`softbench serve` on a Unix socket, and somebody who submits kernels to it."""
 
 import http.client
 import json
@@ -26,7 +26,6 @@ def {name}(case):
 """
 CHECKED = [{"operator": "softmax", "dtype": "float32", "shapes": [[8, 100]]}]
 DOES = {"right": "pass", "wrong": "x = x + x", "crashes": "os.abort()", "hangs": "time.sleep(600)"}
-"""What the first line of a launch does."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -41,13 +40,12 @@ class _Connection(http.client.HTTPConnection):
 
 
 def submission(name, first="pass", **changes):
-    """A kernel of that name and one case that is only checked."""
     source = KERNEL.format(name=name, first=first)
     return {"name": f"{name}.py", "source": source, "groups": CHECKED, "timed": False, **changes}
 
 
 class Server:
-    """A server in a folder, which is ended with the block; it may be killed and started again."""
+    """It is ended with the block; it may be killed and started again."""
 
     def __init__(self, folder, *options):
         self.folder, self._options = folder, options
@@ -112,7 +110,6 @@ class Server:
             connection.close()
 
     def ask(self, method, path, data=None, status=0):
-        """The JSON of an answer, which has this status if one is given."""
         found, body = self.raw(method, path, None if data is None else json.dumps(data).encode())
         assert status in (0, found), body
         return json.loads(body)
@@ -124,7 +121,7 @@ class Server:
         return {job["id"]: job for job in self.ask("GET", "/jobs", status=200)["jobs"]}
 
     def events(self, job):
-        """All events of a job; returns when it has ended."""
+        """Returns when it has ended."""
         status, body = self.raw("GET", f"/jobs/{job}/events")
         assert status == 200, body
         return [json.loads(line) for line in body.splitlines()]

@@ -23,7 +23,7 @@ CARD = SimpleNamespace(l2_bytes=1 << 20, peak_gb_s=4814.0, memory_bytes=1 << 37)
 
 
 class World:
-    """Simulated workers and the time that their turns take. A fault sees (operation, placement, turn), both from 1."""
+    """Workers and the time of their turns. A fault sees (operation, placement, turn), both from 1."""
 
     def __init__(self, monkeypatch, seed=1):
         self.now_ns = 0
@@ -77,7 +77,7 @@ class World:
         return Answer(True, {"ns": ns})
 
     def operations(self, of=None):
-        """The initials of all that was asked, or asked of one entrant."""
+        """The initials of what was asked."""
         return "".join(operation[0] for operation, entrant in self.log if of in (None, entrant))
 
     def heat(self, *entrants, budget_s=1e9, lead_in_s=0.02, **more):
@@ -88,7 +88,7 @@ class World:
 
 
 class Pool:
-    """Gives each entrant a worker that can only end, and none to one implementation."""
+    """Of workers that can only end; one implementation gets none."""
 
     def __init__(self, refuses="", why="not started again"):
         self.hired = []
@@ -108,12 +108,11 @@ class Pool:
 
 
 def at(operation, placement, answer, turn=0):
-    """A fault at one point: an operation of a placement, and of its turns from a given one on."""
+    """A fault at an operation of a placement, and of its turns from a given one on."""
     return lambda op, number, turns: answer if op == operation and number == placement and turns >= turn else None
 
 
 def placements(entrant):
-    """How many its only samples have."""
     return len(entrant.samples[0].ns)
 
 

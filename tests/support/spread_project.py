@@ -1,17 +1,15 @@
-"""A project whose GPUs and contests are made up, so that a run can be spread over GPUs where there are none.
+"""A project whose GPUs and contests are made up; pytest, pytest-xdist, the plugin, its processes, files and locks are real.
 
-What is real: pytest, pytest-xdist, the plugin, its processes, files and locks. The fake ssh makes other hosts: with cards of their
-own, which are 1 % slower, without the reports, and without a network where the kernel allows that.
+The fake ssh makes other hosts: with cards that are 1 % slower, without the reports, and without a network where possible.
 """
 
 import json
 import os
-import subprocess
 import sys
 
 from support import warm
-from support.projects import KERNELS, PYTHONPATH, ROOT
-from support.warm import MARK
+from support.projects import PYTHONPATH, ROOT, project
+from support.warm import HEARD, MARK
 
 CASES = 6
 SHAPES = f"""
@@ -48,7 +46,7 @@ def gpus():
 
 
 class Contest:
-    """Times that follow from the names; a file beside this one says what else happens, and the number of rows where."""
+    """Times follow from the names; a file beside this one says what else happens."""
 
     pool, open = SimpleNamespace(close=lambda: None), {}
 
@@ -114,11 +112,10 @@ FAKE_HOST=$host PYTHONPATH="bin:$PWD:$PYTHONPATH" exec $away sh -c "$command"
 
 
 class Command:
-    """`pytest --softbench` in a folder of its own, on three GPUs that there are not, with four implementations."""
+    """`pytest --softbench` on three GPUs that there are not, with four implementations."""
 
     def __init__(self, folder):
-        (folder / "kernels" / "mine").mkdir(parents=True)
-        (folder / "kernels" / "mine" / "own.py").write_text(KERNELS)
+        project(folder)
         (folder / "shapes.yaml").write_text(SHAPES)
         (folder / "conftest.py").write_text(CONFTEST)
         (folder / "bin").mkdir()
@@ -136,25 +133,22 @@ class Command:
             [sys.executable, *words, "--softbench-impls=kernels", "-k", "own_ and not own_zeros", *options],
             cwd=self.folder,
             env={**inherited, **own, MARK: self.mark, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            **HEARD,
         )
 
     def run(self, *options, code=0, **environment):
-        """What it says; it must end with this code."""
         process = self.start(*options, **environment)
         text, _ = process.communicate(timeout=60)
         assert process.returncode == code, text
         return text
 
     def log(self):
-        """Contests in the order of their beginnings: rows, CUDA_VISIBLE_DEVICES, process."""
+        """Contests as they began: rows, CUDA_VISIBLE_DEVICES, process."""
         path = self.folder / "log"
         return [tuple(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
     def records(self):
-        """The passport and the cells of the only run so far, without those that another card measured again."""
+        """The passport and the cells so far, without those that another card measured again."""
         written = self.file().read_text().rpartition("\n")[0]  # a line may be half written
         return [line for line in map(json.loads, written.splitlines()) if line.get("role") != "repeat"]
 
@@ -163,5 +157,4 @@ class Command:
         return path
 
     def cases_in_file(self):
-        """The rows of each case, in the order in which the file has them."""
         return list(dict.fromkeys(cell["case"]["shape"][0] for cell in self.records()[1:]))

@@ -38,7 +38,9 @@ IMPORTED = (
 )
 """No plugin of pytest, which could not rewrite its assertions any more."""
 MARK = "SOFTBENCH_TEST_MARK"
-"""In the environment of a process, and so of all that it starts: by this a test finds them."""
+"""In the environment of a process and of all that it starts: by this a test finds them."""
+HEARD = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+"""All that a process says, in one pipe."""
 _ROOM = 1024
 _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37
 
@@ -86,7 +88,7 @@ def popen(path):
 
 
 def _serve(control):
-    """Start what is asked for until the other side ends. Returns in what is started, with the request and its files."""
+    """Start what is asked for. Returns in what is started, with the request and its files."""
     while True:
         data, files, _, _ = socket.recv_fds(control, 1 << 20, 16)
         if not data:
@@ -112,7 +114,7 @@ def _serve(control):
 
 
 def _with_server(request, files):
-    """Give this process a server, which is as this process is now. Returns in what that one starts as well."""
+    """Give this process a server like itself. Returns in what that one starts as well."""
     if request["is_leaf"]:
         return request, files
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -152,7 +154,7 @@ def _become(request, files):
 
 
 def _show(mark):
-    """Write a mark into what the kernel shows as this process's environment, where a place was kept for it."""
+    """Write a mark into what the kernel shows as this environment, where a place was kept for it."""
     start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
     place = ctypes.string_at(start, end - start).index(f"\0{MARK}=".encode()) + len(MARK) + 2
     ctypes.memmove(start + place, mark.encode().ljust(_ROOM, b"\0"), _ROOM)
@@ -170,7 +172,7 @@ def _run(how, what, *arguments):
 
 
 def _end(code):
-    """The last that is done at the end: nothing that was imported before is torn down."""
+    """Nothing that was imported before is torn down."""
     for stream in (sys.__stdout__, sys.__stderr__):
         stream.flush()
     if code < 0:

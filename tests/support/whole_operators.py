@@ -1,16 +1,11 @@
-"""A project with operators that read or write integers and bools: a cross-entropy, a router's top-k, a masked softmax."""
+"""A project with operators that read or write integers and bools."""
 
 from support import own_operators
 from support.readers import FILES
 
-MASKED = '''"""Softmax of the elements that a mask lets pass; 0 elsewhere, and in rows without any. And which rows those are."""
-
-import torch
-
-from softbench import operator
-
-
-@operator(
+MASKED = (
+    own_operators.HEAD
+    + """@operator(
     reads={"x": "case", "mask": {"shape": "case", "dtype": "bool", "share": 0.7}},
     writes={"y": "case", "is_empty": {"shape": "rows", "dtype": "bool"}},
     params={"scale": (0.01, 2.0)},
@@ -30,7 +25,8 @@ def torch_eager(x, mask, *, scale):
     wide = scale * (x.double() if x.dtype is torch.float64 else x.float())
     y = wide.masked_fill(~mask, float("-inf")).softmax(-1)
     return y.masked_fill(~mask, 0.0), ~mask.reshape(-1, mask.shape[-1]).any(1)
-'''
+"""
+)
 SHAPES = """
 profiles:
   timed:
@@ -95,5 +91,4 @@ OPERATORS = {name: FILES[f"operators/{name}.py"] for name in ("token_loss", "rou
 
 
 def project(folder):
-    """The project: shapes.yaml, three operators, and implementations of which one is right."""
     return own_operators.project(folder, OPERATORS, KERNELS, SHAPES)
