@@ -17,7 +17,7 @@ CASE, OTHER = softmax_case(), softmax_case(8)
 
 
 def search(count, first, blind=frozenset()):
-    """What is left, and how many commits were tried, where `first` is the first bad one and the blind ones say nothing."""
+    """What is left, and how many commits were tried; `first` is the first bad one, the blind ones say nothing."""
     verdicts, tried = [""] * (count - 1) + [BAD], 0
     while (index := bisect.following(verdicts)) is not None:
         verdicts[index] = OPEN if index in blind else BAD if index >= first else GOOD
@@ -45,7 +45,6 @@ def test_what_says_nothing_is_left_only_next_to_the_commit(data):
 
 
 def contest(ratio, placements=8, status=Status.PASSED):
-    """A kernel that takes `ratio` times as long as it did, or ended with another status."""
     new = timed(CASE, "mine@b", 5_000 * ratio, placements=placements)
     if status is not Status.PASSED:
         new = ended(CASE, "mine@b", status, "why\nand more")

@@ -10,7 +10,7 @@ from softbench.render import report, tables
 
 
 def measured(slower, spread=1e-4):
-    """Two sizes with normal values and single peaks; `lazy`, of this spread, takes `slower` as long with those in the first."""
+    """Two sizes with normal values and single peaks, with which `lazy` takes `slower` as long in the first."""
     records = []
     for times in (1, 2):
         for distribution in ("normal", "peaked"):

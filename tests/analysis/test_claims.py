@@ -30,6 +30,10 @@ def verdicts(records, name):
     return {row[1]: row[2] for row in rows if row[0] == BUNDLED[name].title}
 
 
+def answers(*asked):
+    return list(verdicts(*asked).values())
+
+
 def row(elements, **changes):
     return softmax_case(1, elements, "float32", **changes)
 
@@ -45,7 +49,7 @@ def stability(reason="NaN where a number is expected: row 0"):
 
 
 def sizes(**ns_an_element):
-    """Implementations with a time of 2 us and a share in proportion to the size, and a copy as the roof."""
+    """Times of 2 us and a share in proportion to the size; a copy is the roof."""
     return [
         timed(row(size), name, 2000 + size * ns, role="roof" if name == "copy" else "entrant")
         for size in SIZES
@@ -54,7 +58,7 @@ def sizes(**ns_an_element):
 
 
 def ladder(**us):
-    """The rungs with a time each on the large matrices and 9 us a call on a small one, with torch eager and a copy."""
+    """A time for each rung on the large matrices, and 9 us a call on a small one."""
     shapes = ((32768, 1024), (32768, 4096), (16384, 8192), (8192, 16384), (4096, 32768), (4096, 131072))
     records = []
     for case in (softmax_case(*shape, "float32") for shape in shapes):
@@ -64,7 +68,7 @@ def ladder(**us):
 
 
 def test_stability_holds_where_only_the_naive_form_overflows():
-    assert list(verdicts(stability(), "stability").values()) == [HOLDS, HOLDS, HOLDS]
+    assert answers(stability(), "stability") == [HOLDS, HOLDS, HOLDS]
     why = "INCORRECT: NaN where a number is expected: row 0"
     assert f"| nan, yes | 1.000000, no | {why} | right |" in markdown([run(stability())])
 
@@ -78,7 +82,7 @@ def test_stability_holds_where_only_the_naive_form_overflows():
     ],
 )
 def test_only_an_overflow_is_evidence(records, verdict):
-    assert list(verdicts(records, "stability").values())[1] == verdict
+    assert answers(records, "stability")[1] == verdict
 
 
 def test_what_did_not_run_decides_nothing():
@@ -89,15 +93,15 @@ def test_what_did_not_run_decides_nothing():
 
 @over("multi_pass, expected", [(1.75, [HOLDS, NOT]), (0.5, [NOT, NOT])])
 def test_overhead(multi_pass, expected):
-    """2 us in front of both make the overhead of a small row small, where the published one is 54 to 93 % throughout."""
+    """2 us in front of both make the overhead of a small row small; the published one is 54 to 93 % throughout."""
     records = sizes(cuda_naive=1.0, cuda_multi_pass=multi_pass)
-    assert list(verdicts(records, "overhead").values()) == expected
+    assert answers(records, "overhead") == expected
 
 
 def test_the_overhead_of_the_publication_holds():
     times = (("cuda_naive", 10_000), ("cuda_multi_pass", 17_500))
     records = [timed(row(n), *own) for n in SIZES[:5] for own in times]
-    assert list(verdicts(records, "overhead").values()) == [HOLDS, HOLDS]
+    assert answers(records, "overhead") == [HOLDS, HOLDS]
     shown = "| softmax-float32-1x1000 | 0.035 ms | 0.060 ms | 0.0175 ms | 0.0100 ms |"
     assert shown in markdown([run(records)])
 
@@ -120,7 +124,7 @@ def test_fusion():
 
 def test_a_case_that_nobody_ran_leaves_a_claim_open():
     records = [r for r in sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7) if r.case.elements < 10**8]
-    assert set(list(verdicts(records, "fusion").values())[1:3]) == {OPEN}
+    assert set(answers(records, "fusion")[1:3]) == {OPEN}
     records += [timed(row(10**8), "cuda_multi_pass", 2.2e8), timed(row(10**8), "cuda_fused", 3.5e8)]
     found = verdicts(records, "fusion")
     assert found["At 100M one block that merges all others makes it lose."] == HOLDS
@@ -130,13 +134,13 @@ def test_a_case_that_nobody_ran_leaves_a_claim_open():
 def test_the_triton_plan():
     (rungs,) = {claim.who for claim in BUNDLED["triton"].claims}
     records = ladder(**dict.fromkeys(rungs, 400) | {"triton_single": 190, "triton_best": 105})
-    assert list(verdicts(records, "triton").values()) == [HOLDS, NOT, HOLDS, HOLDS, HOLDS, HOLDS]
+    assert answers(records, "triton") == [HOLDS, NOT, HOLDS, HOLDS, HOLDS, HOLDS]
     shown = markdown([run(records)])
     assert re.search(r"\*\*Refuted\*\*: 2\.8\dx \[2\.8\d, 2\.8\d\] by triton_best; claimed: at least 3\.00x\.", shown)
     passed_one = [r for r in records if r.variant.implementation != "triton_best" or r.case.columns < 131072]
-    assert list(verdicts(passed_one, "triton").values())[:4] == [HOLDS, OPEN, OPEN, OPEN]  # a mean needs every case
+    assert answers(passed_one, "triton")[:4] == [HOLDS, OPEN, OPEN, OPEN]  # a mean needs every case
     failed = [r if r in passed_one else ended(r.case, "triton_best", Status.INCORRECT, "wrong") for r in records]
-    assert list(verdicts(failed, "triton").values())[:4] == [HOLDS, NOT, NOT, NOT]
+    assert answers(failed, "triton")[:4] == [HOLDS, NOT, NOT, NOT]
 
 
 def opened(records, *names):

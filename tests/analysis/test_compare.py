@@ -135,7 +135,7 @@ def test_of_declared_failures_a_change_comes_last():
 
 
 def many(ratios, other_roofs=()):
-    """A kernel in one case per ratio, after over before, some of them with another roof kernel."""
+    """A kernel in one case per ratio, some with another roof kernel."""
     before, after = [], []
     for at, ratio in enumerate(ratios):
         case, roof = softmax_case(64, 256 * (at + 1)), variant("copy", params=(("x", at in other_roofs),))
@@ -207,7 +207,7 @@ def test_what_else_changed():
     def state(mhz, throttle=""):
         return (Telemetry(sm_clock_mhz=mhz, throttle=throttle),) * 8
 
-    changed = replace(variant("mine"), source_hash="1" * 16)
+    changed = variant("mine", source_hash="1" * 16)
     before = old(*contest(CASE, timed(CASE, "mine", 5_000, telemetry=state(1980))), settings={"budget_s": 10.0})
     after = new(
         *contest(CASE, timed(CASE, "mine", 5_000, variant=changed, telemetry=state(1700, "power"))),

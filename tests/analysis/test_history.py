@@ -17,7 +17,7 @@ from softbench.render.report.figures.history import figures
 
 
 def contest(ns, case=CASE, source="0" * 8, **changes):
-    own = replace(variant("mine"), source_hash=source)
+    own = variant("mine", source_hash=source)
     return [timed(case, "mine", ns, variant=own, **changes), timed(case, "steady", 8_000), roof_of(case, 4_000)]
 
 

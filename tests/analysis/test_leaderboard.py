@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import builders as make
 from support import pages
-from support.builders import ended, roof_of, samples, softmax_case, timed, variant
+from support.builders import board as built
+from support.builders import ended, roof_of, run, samples, softmax_case, timed, variant
 from support.grids import over
 
 from softbench.analysis.leaderboard import NOT_PASSED, build
@@ -52,7 +52,7 @@ def heats(a, b, drift):
     ],
 )
 def test_ranks_and_marks(records, marks):
-    board = make.board(records)
+    board = built(records)
     cells = board.cases[0].cells
     found = {name: f"{cell.rank or '-'}{cell.mark}{'*' if cell.is_winner else ''}" for name, cell in cells.items()}
     assert found == marks
@@ -62,7 +62,7 @@ def test_ranks_and_marks(records, marks):
 
 def test_figures_follow_from_the_samples():
     eager = timed(CASE, "torch_eager", 40_000, role="reference")
-    board = make.board([timed(CASE, "a", 20_000, spread=0), *roofs(CASE), eager])
+    board = built([timed(CASE, "a", 20_000, spread=0), *roofs(CASE), eager])
     cell = board.cases[0].cells["a"]
     assert cell.latency_ns == pytest.approx(20_000)
     assert cell.bandwidth_gb_s == pytest.approx(2 * 4096 * 1024 * 2 / 20_000)
@@ -84,15 +84,15 @@ SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), timed(HARD, "slow", 1
     ],
 )
 def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words):
-    run = make.run([*times(fast=50_000), *fast, *SLOW])
-    board = build(run)
+    done = run([*times(fast=50_000), *fast, *SLOW])
+    board = build(done)
     cells = [case.cells["fast"] for case in board.cases if "fast" in case.cells]
     assert [(cell.dagger, cell.rank) for cell in cells] == [(True, None)] * len({record.case for record in fast} | {CASE})
     assert [(row.implementation, row.rank) for row in board.ranking] == [("slow", 1), ("fast", None)]
     assert standing(board, "fast").failed_hard == (failed.id,)
     assert (standing(board, "fast").wins, standing(board, "slow").wins) == (0, 2)
     assert f"† fast {words}: " in tables.ranking_table(board)
-    assert f" {words}" in report.render(run)
+    assert f" {words}" in report.render(done)
 
 
 CHANGED = ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the sources in mine changed")
@@ -107,7 +107,7 @@ CHANGED = ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the source
     ],
 )
 def test_what_brings_no_dagger(outcome):
-    board = make.board([*times(a=50_000), outcome])
+    board = built([*times(a=50_000), outcome])
     assert standing(board, "a").failed_hard == ()
     assert not board.find(CASE.id).cells["a"].dagger
     assert outcome is not CHANGED or retries.is_due([CHANGED], "graph")  # which a resumed run measures again
@@ -115,43 +115,43 @@ def test_what_brings_no_dagger(outcome):
 
 def test_a_declared_failure_still_counts_as_not_passed():
     declared = ended(OTHER, "a", Status.INCORRECT, "wrong", known_failure="upstream issue")
-    row = standing(make.board([*times(a=50_000, b=60_000), declared, *times(OTHER, b=60_000)]), "a")
+    row = standing(built([*times(a=50_000, b=60_000), declared, *times(OTHER, b=60_000)]), "a")
     assert (row.passed, row.timed, row.failed_hard) == (1, 2, ())
 
 
 def test_a_failing_variant_counts_in_hard_cases_only():
     good, bad = (variant("a", params=(("warps", n),)) for n in (4, 8))
     records = [timed(CASE, "a", 50_000, variant=good, best_of=2), ended(CASE, "a", Status.TIMEOUT, variant=bad)]
-    board = make.board(records)
+    board = built(records)
     assert board.cases[0].cells["a"].record.variant == good
     assert [record.variant for record in board.cases[0].others] == [bad]
     hard = [timed(HARD, "a", 1, samples=(), variant=good), ended(HARD, "a", Status.CRASHED, variant=bad)]
-    assert standing(make.board(records + hard), "a").failed_hard == (HARD.id,)
+    assert standing(built(records + hard), "a").failed_hard == (HARD.id,)
 
 
 def test_a_trial_time_is_not_in_the_contest():
     chosen, trial = (variant("a", params=(("warps", n),)) for n in (4, 8))
     tried = timed(CASE, "a", 10_000, clock="trial", variant=trial)
-    cell = make.board([tried, timed(CASE, "a", 50_000, variant=chosen, best_of=2)]).cases[0].cells["a"]
+    cell = built([tried, timed(CASE, "a", 50_000, variant=chosen, best_of=2)]).cases[0].cells["a"]
     assert (cell.record.variant, cell.latency_ns) == (chosen, pytest.approx(50_000, rel=1e-3))
 
 
 def test_a_call_time_alone_is_not_ranked():
-    board = make.board([*times(a=50_000), timed(CASE, "b", 10_000, clock="call")])
+    board = built([*times(a=50_000), timed(CASE, "b", 10_000, clock="call")])
     cell = board.cases[0].cells["b"]
     assert (cell.rank, cell.call_ns) == (None, pytest.approx(10_000, rel=1e-2))
     assert (standing(board, "b").passed, standing(board, "b").score) == (0, None)
 
 
 def test_entrants_of_two_heats_are_ranked_by_ratios():
-    cells = make.board(heats(a=120_000, b=110_000, drift=1.3)).cases[0].cells
+    cells = built(heats(a=120_000, b=110_000, drift=1.3)).cases[0].cells
     assert cells["b"].latency_ns > cells["a"].latency_ns
     assert (cells["b"].rank, cells["b"].is_winner, cells["a"].rank) == (1, True, 2)
     assert cells["b"].percent_of_roof == pytest.approx(100 / 1.1, rel=1e-3)
 
 
 def scores(records):
-    return {row.implementation: row.score or 0.0 for row in make.board(records).ranking}
+    return {row.implementation: row.score or 0.0 for row in built(records).ranking}
 
 
 def roofs(*cases):
@@ -200,7 +200,7 @@ def test_a_refusal_costs_unless_the_pass_was_too_slow(own, second, third, at):
 
 def test_ranks_do_not_depend_on_the_order_of_records():
     def ranks(records):
-        board = make.board(records)
+        board = built(records)
         cells = {c.case: {name: (cell.rank, cell.mark) for name, cell in c.cells.items()} for c in board.cases}
         rows = {of: [(r.implementation, r.rank, r.wins, r.ties) for r in board.standings(of)] for of in board.operators}
         return cells, rows
@@ -212,14 +212,14 @@ def test_ranks_do_not_depend_on_the_order_of_records():
 def test_operators_are_ranked_apart():
     norm = softmax_case(operator="rmsnorm")
     other = timed(norm, "b", 10_000, variant=variant("b", operator="rmsnorm"))
-    rows = make.board([*times(a=50_000), other]).ranking
+    rows = built([*times(a=50_000), other]).ranking
     expected = [("softmax", "a", 1, 1), ("rmsnorm", "b", 1, 1)]
     assert [(row.operator, row.implementation, row.rank, row.timed) for row in rows] == expected
 
 
 def test_an_empty_run_and_one_of_failures_have_no_scores():
-    assert make.board([]).ranking == ()
-    board = make.board([ended(CASE, "a", Status.CRASHED, "signal 11")])
+    assert built([]).ranking == ()
+    board = built([ended(CASE, "a", Status.CRASHED, "signal 11")])
     assert not board.has_scores
     assert (standing(board, "a").rank, standing(board, "a").passed, standing(board, "a").timed) == (None, 0, 1)
 
@@ -229,6 +229,6 @@ def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
     compared = Mock(wraps=stats.compare)
     monkeypatch.setattr(stats, "compare", compared)
     records = [*roofs(CASE), *times(**{f"i{number}": 10_000 * 1.003**number for number in range(300)})]
-    ranks = [cell.rank for cell in make.board(records).cases[0].cells.values()]
+    ranks = [cell.rank for cell in built(records).cases[0].cells.values()]
     assert ranks == sorted(ranks)
     assert compared.call_count < 3000

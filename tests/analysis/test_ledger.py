@@ -23,7 +23,7 @@ def kept(day, *cells, card="GPU-a", sent=False, **changes):
     return Kept(made.passport, ledger.condense(made), sent=sent)
 
 
-OPEN, NEW = {"tier": "open"}, {"variant": replace(variant("mine"), source_hash="1" * 8)}
+OPEN, NEW = {"tier": "open"}, {"variant": variant("mine", source_hash="1" * 8)}
 THERE = {"card": "GPU-b"}
 BELIEFS = [
     (({}, {}), ({}, {}), "sealed sealed"),  # the same card
@@ -94,7 +94,7 @@ def test_runs_are_compared_over_cases_that_all_of_them_have(asked, expected):
 
 
 def stepped():
-    old, new = ({"variant": replace(variant("mine"), source_hash=name * 16)} for name in "ab")
+    old, new = ({"variant": variant("mine", source_hash=name * 16)} for name in "ab")
     runs = [kept(1, ("mine", 5_000, old)), kept(2, ("mine", 5_010, old), packages={"torch": "2.12"}), kept(3, ("mine", 5_500, new))]
     return machines(runs)[0]
 

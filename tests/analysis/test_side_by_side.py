@@ -28,7 +28,7 @@ def made(name, day, *records, **changes):
 
 
 def measured(case, ns=5_000, source="0" * 8, name="mine"):
-    own = timed(case, name, ns, variant=replace(variant(name), source_hash=source))
+    own = timed(case, name, ns, variant=variant(name, source_hash=source))
     return [own, timed(case, "torch_eager", 10_000), roof_of(case, 4_000)]
 
 
@@ -36,7 +36,7 @@ EAGER = {(case.id, "torch_eager"): 10_000 for case in (CASE, OTHER)}
 
 
 def cells(section):
-    """(case, implementation) -> median ns a launch, to the next ten, of what counts in a section."""
+    """(case, implementation) -> median ns a launch, to the next ten."""
     found = leaderboard.build(section.run).cases
     return {(c.case.id, name): round(cell.latency_ns or 0, -1) for c in found for name, cell in c.cells.items()}
 
@@ -87,7 +87,7 @@ def test_a_changed_source_is_another_implementation():
 
 
 def test_a_failure_of_an_older_version_is_not_the_newer_ones():
-    failed = ended(HARD, "mine", Status.INCORRECT, variant=replace(variant("mine"), source_hash="f" * 16))
+    failed = ended(HARD, "mine", Status.INCORRECT, variant=variant("mine", source_hash="f" * 16))
     (section,) = arrange([made("old", 1, failed), made("new", 2, *measured(CASE))])
     ranking = {row.implementation: bool(row.failed_hard) for row in leaderboard.build(section.run).ranking}
     assert ranking == {"mine": False, "mine@fffffff": True, "torch_eager": False}

@@ -15,7 +15,7 @@ def bundled():
 
 @pytest.fixture
 def tree(cwd):
-    """Writes files, path -> text, below the working directory, and returns the topmost part of the first path."""
+    """Writes files, path -> text; returns the topmost part of the first path."""
 
     def write(files):
         for name, text in files.items():

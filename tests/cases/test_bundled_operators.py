@@ -133,22 +133,21 @@ def test_a_projects_operator_has_another_name(tmp_path):
 PROFILES = ("log-softmax", "cross-entropy", "masked", "other-rows", "router")
 
 
-def test_hard_inputs_have_fewer_rows_where_timed_ones_have_many():
-    hard = list(matrix.hard(matrix.load(resources.bundled_shapes()).profile("family")))
+def test_hard_inputs_have_fewer_rows_where_timed_ones_have_many(bundled):
+    hard = list(matrix.hard(bundled.profile("family")))
     assert max(asked.elements for asked in hard) == 2**26
     assert {asked.shape for asked in hard if asked.operator == "cross_entropy"} == {(523, 128256)}
 
 
-def test_profiles_ask_each_operator_in_real_shapes():
-    shapes = matrix.load(resources.bundled_shapes())
-    timed = [asked for name in PROFILES for asked in shapes.profile(name)]
+def test_profiles_ask_each_operator_in_real_shapes(bundled):
+    timed = [asked for name in PROFILES for asked in bundled.profile(name)]
     assert {asked.operator for asked in timed} == {*NAMES, "softmax"}
     assert all(asked.timed for asked in timed)
     losses = {asked.shape for asked in timed if asked.operator == "cross_entropy_both"}
     assert losses >= {(rows, columns) for rows in (4096, 16384) for columns in (32000, 128256, 151936, 262144)}
     hard = list(matrix.hard(timed))
     assert max(asked.elements for asked in hard) <= 2**26
-    asked_hard = [*hard, *shapes.profile("hard-family")]
+    asked_hard = [*hard, *bundled.profile("hard-family")]
     assert not any(asked.timed for asked in asked_hard)
     for name in NAMES:
         mine = [asked for asked in asked_hard if asked.operator == name]

@@ -101,9 +101,7 @@ SOFTMAX_MISTAKES = {
     "shapes: [[4, -8]]": f".shapes[0]: '-8' {NO_SIZE}",
     "shapes: [[4, [8]]]": f".shapes[0]: a sequence {NO_SIZE}",
     "rows: 1, columns: [8, 010]": f".columns[1]: '010' {NO_SIZE}",
-    "shapes: [[4, 8], [4, 0]]": (
-        ".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"
-    ),
+    "shapes: [[4, 8], [4, 0]]": (".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"),
     "shapes: [[4, 8]], why: ''": ".why: expected a text",
     "rows: 1, columns: 2, bytes: [1, 2]": ".bytes: goes with 'random' only",
     "shapes: [[4, 8], [4, 8]]": f": {TWICE}",

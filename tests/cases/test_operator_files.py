@@ -1,4 +1,4 @@
-"""Operators in files as they are read, with flops, hard inputs and parameters, and one line for each mistake."""
+"""Operators in files as they are read, and one line for each mistake."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from softbench.resources import MAX_BYTES
 
 @pytest.fixture(autouse=True)
 def folder(cwd):
-    """An empty operators folder in the working directory; afterwards no operator of a file is known."""
+    """Empty; afterwards no operator of a file is known."""
     (cwd / "operators").mkdir()
     yield cwd / "operators"
     operators.use(())
@@ -78,7 +78,22 @@ def test_an_operator_among_implementations_is_refused():
 READ, WRITTEN = '{"x": "case"}', '{"y": "case"}'
 
 
+READ_MISTAKES = {
+    "make()": "make() is not a literal; the file is not imported, so write the value out",
+    '["x"]': "streams are a dict of names and shapes, such as {'x': 'case'}",
+    '{"x": "cases"}': "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows, columns, or ",
+    '{"x": {"like": 1}}': "stream 'x': unknown key 'like'; choose from shape, dtype, mean, ",
+    '{"x": 3}': "stream 'x' is described by its shape, or by a dict; the shapes are case, ",
+    '{"x": {"dtype": "float32"}}': "stream 'x' is as large as the case, and has its dtype",
+    '{"x": {"dtype": "int32", "mean": 1}}': "unknown key 'mean'; choose from shape, dtype, ",
+    '{"x": {"dtype": "bool", "share": 1}}': "stream 'x': share is between 0 and 1, not 1",
+    '{"x": {"dtype": "int64", "below": "rows"}}': 'below is "columns" or a number from 2 to 2**31',
+    '{"x": {"spread": 0}}': "stream 'x': mean and spread are numbers, and the spread is above 0",
+    '{"x": "rows"}': "the first stream, 'x', is drawn by the case; describe it as 'case' only",
+    '{"z": "case"}': "reads has z, and the reference takes x; give both the same names in the",
+}
 MISTAKES = [
+    *((READ, *mistake) for mistake in READ_MISTAKES.items()),
     ("def gelu(x):", "def gelu(x:", "operators/gelu.py:11: not valid Python: "),
     ("def gelu", "def math", "the name 'math' has another meaning in this file; rename the operator"),
     ("def gelu", "def _gelu", "an operator's name begins with a letter and has at most 60 characters"),
@@ -95,23 +110,11 @@ MISTAKES = [
     ("bound=", "params=['k'], bound=", "params are a dict of names and ranges, such as {'k': (1, 32)}"),
     ("def gelu(x)", "def gelu(x, *, k)", "gelu takes k by keyword, and params has nothing; write def gelu(..., *"),
     ('writes={"y": "case"}, ', "", "the keyword 'writes' is missing; name its streams, such as writes={'x': 'case'}"),
-    (READ, "make()", "make() is not a literal; the file is not imported, so write the value out"),
-    (READ, '["x"]', "streams are a dict of names and shapes, such as {'x': 'case'}"),
-    (READ, '{"x": "cases"}', "stream 'x': 'cases' is no shape; did you mean 'case'? choose from case, rows, columns, or "),
-    (READ, '{"x": {"like": 1}}', "stream 'x': unknown key 'like'; choose from shape, dtype, mean, "),
-    (READ, '{"x": 3}', "stream 'x' is described by its shape, or by a dict; the shapes are case, "),
-    (READ, '{"x": {"dtype": "float32"}}', "stream 'x' is as large as the case, and has its dtype"),
     (WRITTEN, '{"y": {"mean": 1}}', "stream 'y': unknown key 'mean'; choose from shape, dtype"),
     (WRITTEN, '{"y": {"shape": "rows", "dtype": "int8"}}', "stream 'y': 'int8' is no dtype; "),
     (WRITTEN, '{"y": {"shape": 0}}', "stream 'y': 0 elements per row; give 1 to 65536"),
-    (READ, '{"x": {"dtype": "int32", "mean": 1}}', "unknown key 'mean'; choose from shape, dtype, "),
-    (READ, '{"x": {"dtype": "bool", "share": 1}}', "stream 'x': share is between 0 and 1, not 1"),
-    (READ, '{"x": {"dtype": "int64", "below": "rows"}}', 'below is "columns" or a number from 2 to 2**31'),
     (WRITTEN, '{"y": "case", "at": {"shape": 2, "dtype": "int32", "indexes": "z"}}', "'z', and no input of the case's size has"),
     (WRITTEN, '{"y": {"dtype": "int32", "indexes": "x"}}', "stream 'y': indices have one element per row, or a number of them"),
-    (READ, '{"x": {"spread": 0}}', "stream 'x': mean and spread are numbers, and the spread is above 0"),
-    (READ, '{"x": "rows"}', "the first stream, 'x', is drawn by the case; describe it as 'case' only"),
-    (READ, '{"z": "case"}', "reads has z, and the reference takes x; give both the same names in the"),
     ("0.5 * x * (1 + torch.erf(x /", "0.5 * (1 + torch.erf(1 /", "the stream 'x' is never used"),
     ("@gelu.baseline\n", "", "there is no baseline; decorate a function torch_eager of torch with @gelu.baseline"),
     ("def torch_eager", "def mine", "the baseline is called 'mine', and boards state speed-ups over torch_eager"),

@@ -136,7 +136,6 @@ def test_values():
     assert (growing.diff() > 0).all()
     assert set(draw((9, 50), "float16", distribution="dtype_max").abs().max(1).values.tolist()) == {65504.0}
     assert abs(float(draw((50, 1000)).std()) - 1) < 0.02
-    assert (draw((4, 100), seed=1) != draw((4, 100), seed=2)).float().mean() > 0.9
 
 
 def test_ideal_work():

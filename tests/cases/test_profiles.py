@@ -141,7 +141,6 @@ def own(case):
 
 @pytest.mark.slow
 def test_several_operators_in_one_run(tmp_path):
-    """One name serves two operators, each beside its own roof and eager; it is right for one and wrong for the other."""
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "own.py").write_text(KERNELS)
     (tmp_path / "shapes.yaml").write_text(SHAPES)

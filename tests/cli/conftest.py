@@ -14,8 +14,6 @@ def commits(cwd, monkeypatch):
 
 @pytest.fixture
 def bisected(commits, capsys):
-    """Runs the command; its output, and what it says on the way or as its one line of error."""
-
     def run(*words, status=0):
         code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
         shown = capsys.readouterr()

@@ -39,7 +39,6 @@ async def ended(queue, job):
 
 
 def ran(queue, monkeypatch, code, limit_s=20.0):
-    """One job whose pytest is this program, and what became of it."""
     monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"input()\n{code}"])
     job, it = add(queue), Runner(queue, limit_s, 1.0)
 
@@ -73,13 +72,11 @@ def queue(tmp_path):
         ("import os; os.abort()", "failed", -6, ""),
     ],
 )
-def test_how_a_job_ends(tmp_path, monkeypatch, code, state, exit_code, reason):
-    queue = Queue(tmp_path / "queue", 100)
+def test_how_a_job_ends(queue, monkeypatch, code, state, exit_code, reason):
     job = ran(queue, monkeypatch, code)
     assert (job.state, job.exit_code, job.reason, job.attempts, job.process) == (state, exit_code, reason, 1, ())
     kept = json.loads((queue.folder(job) / "job.json").read_text())
     assert (kept["state"], kept["exit_code"]) == (state, exit_code)
-    queue.close()
 
 
 def test_a_job_that_takes_too_long_is_ended_with_all_that_it_started(queue, tmp_path, monkeypatch):

@@ -169,7 +169,6 @@ def test_a_full_disk_leaves_the_old_site_whole(runs, tmp_path):
 
 
 def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path):
-    """Those that are decided come first."""
     site(*KEPT, "--output", tmp_path / "site")
     for name, (word, statement), source in (
         ("H200", ("holds", "The stable form is slower at every size."), "The price of the maximum"),

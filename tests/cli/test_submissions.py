@@ -5,7 +5,6 @@ import json
 import lzma
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ KERNEL = b"raise SystemExit('this file was imported')\n"
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    """A bare remote and a clone of it in mine/, where the run `first` is in reports/ and its source in kernels/."""
+    """A bare remote and its clone mine/, with the run `first` in reports/ and its source in kernels/."""
     git(tmp_path, "init", "-q", "--bare", "remote.git")
     git(tmp_path, "clone", "-q", "remote.git", "mine")
     monkeypatch.chdir(tmp_path / "mine")
@@ -39,7 +38,7 @@ def here(tmp_path, monkeypatch):
 
 def made(run_id, ns, clock="graph", **changes):
     known = sources.read(Path("kernels")).hash_of(Path("own.py"))
-    own = replace(variant("own", "kernels"), source_hash=known)
+    own = variant("own", "kernels", source_hash=known)
     cells = [timed(CASE, "own", ns, variant=own, clock=clock, **changes), roof_of(CASE, ns + 9)]
     stored(Path("reports"), run(cells, clock, run_id=run_id))
 

@@ -29,7 +29,7 @@ def records(mine, gained, *others):
 
 
 def runs():
-    """`mine` lost 10 % in two cases, `gained` won 10 %, `alike` is the same, `wrong` and `evil` fell, `hers` was declared."""
+    """`mine` lost 10 % in two cases, `gained` won 10 %, `wrong` and `evil` fell, `hers` was declared."""
     right = [timed(CASE, name, 5_000) for name in ("wrong", "evil", "hers")]
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0: row 0, column 0", traceback=TRACE)
     evil = ended(CASE, "evil", Status.CRASHED, HOSTILE)

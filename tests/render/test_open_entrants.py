@@ -8,8 +8,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from support import builders as make
 from support import outline
+from support.builders import GPU, board, roof_of, run, softmax_case, timed
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.machines import Machine
@@ -24,7 +24,7 @@ from softbench.render.report.slices import slices
 from softbench.render.report.trust import checks
 from softbench.texts import InputError
 
-CASES = [make.softmax_case(4096, 1024), make.softmax_case(4096, 2048), make.softmax_case(64, 65536)]
+CASES = [softmax_case(4096, 1024), softmax_case(4096, 2048), softmax_case(64, 65536)]
 WHY = "it copies to the host"
 
 
@@ -32,13 +32,13 @@ def records(hidden=OPEN, others=SEALED):
     found, why = [], WHY if hidden == OPEN else ""
     for case in CASES:
         moved = 4 * case.elements
-        found += [make.timed(case, name, moved / rate, tier=others, spread=0) for name, rate in (("mine", 4000), ("yours", 3000))]
-        found += [make.timed(case, "hidden", moved / 8000, tier=hidden, spread=0, open_because=why)]
-        found += [make.roof_of(case, moved / 4400, tier=others, spread=0)]
+        found += [timed(case, name, moved / rate, tier=others, spread=0) for name, rate in (("mine", 4000), ("yours", 3000))]
+        found += [timed(case, "hidden", moved / 8000, tier=hidden, spread=0, open_because=why)]
+        found += [roof_of(case, moved / 4400, tier=others, spread=0)]
     return found
 
 
-RUN = make.run(records())
+RUN = run(records())
 BOARD = leaderboard.build(RUN)
 ONE = [Machine("NVIDIA H200", BOARD, (RUN.passport,))]
 
@@ -59,8 +59,8 @@ def test_the_terminal():
 
 
 def test_open_implementations_are_not_folded():
-    found = [make.timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
-    text = tables.ranking_table(make.board([*records(), *found]))
+    found = [timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
+    text = tables.ranking_table(board([*records(), *found]))
     assert "no pass in a timed case" not in text
     assert all(f"open: hidden{n} is open in 1 of 3 cases: {WHY}" in text for n in range(4))
 
@@ -123,17 +123,17 @@ def without_a_seal_in_the_last():
 
 def test_parts_of_the_page_rank_no_open_time_first():
     few = without_a_seal_in_the_last()
-    found = make.board(few)
+    found = board(few)
     assert {own.implementation for own in (part.standings[0] for part in slices(found, "softmax"))} == {"mine"}
     assert {case.case for part in slices(found, "softmax") for case in part.cases} == set(CASES[:2])
-    page = _plain(report.render(make.run(few)))
+    page = _plain(report.render(run(few)))
     assert "all 2 sealed cases counted" in page
     assert "1 case without a sealed time has no part in scores" in page
     assert "open ones rank in 1 case" in page
 
 
 def test_the_page_of_several_machines():
-    other = make.run(records(), device={**make.GPU, "name": "NVIDIA H800"})
+    other = run(records(), device={**GPU, "name": "NVIDIA H800"})
     both = [*ONE, Machine("NVIDIA H800", leaderboard.build(other), (other.passport,))]
     for text in (machines_page.page(both), export.machines_markdown(both), tables.machine_tables(both)):
         assert "181.8 open" in text
@@ -152,8 +152,8 @@ def test_figures_name_it_open_and_measure_nobody_by_it():
 
 def test_the_tint_of_arithmetic_is_relative_to_what_counts():
     times = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
-    found = [make.timed(CASES[0], name, ns, tier=tier, spread=0, ideal_flops=10**10) for name, ns, tier in times]
-    views = heatmap.grid(make.board(found)).views
+    found = [timed(CASES[0], name, ns, tier=tier, spread=0, ideal_flops=10**10) for name, ns, tier in times]
+    views = heatmap.grid(board(found)).views
     (block,) = next(view.blocks for view in views if view.label.startswith("TFLOP/s"))
     assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]
 
@@ -161,14 +161,13 @@ def test_the_tint_of_arithmetic_is_relative_to_what_counts():
 def test_unknown_ranks_are_counted_in_sealed_cases():
     """Of the two cases that are sealed and the one that is not, "?" stands only in the last."""
     unclear = [
-        make.timed(CASES[2], who, 3e4 + len(who), tier=OPEN, spread=0.3, placements=4)
+        timed(CASES[2], who, 3e4 + len(who), tier=OPEN, spread=0.3, placements=4)
         if record.case == CASES[2] and (who := record.variant.implementation) != "copy"
         else record
         for record in without_a_seal_in_the_last()
     ]
-    board = make.board(unclear)
-    assert {cell.mark for cell in board.cases[2].cells.values()} == {"?"}
-    page = report.render(make.run(unclear))
+    assert {cell.mark for cell in board(unclear).cases[2].cells.values()} == {"?"}
+    page = report.render(run(unclear))
     rows = re.findall(r"<tr><td>\d</td>.*?</tr>", page[page.index('id="ranking"') :], flags=re.S)
     assert [row.count("<td>0</td></tr>") for row in rows] == [1, 1]
 
@@ -177,22 +176,22 @@ SAID = "all timed cells sealed: a process that never ran their authors' code che
 
 
 def test_a_sealed_run_says_so_in_one_line():
-    runs = [make.run(records(tier, tier)) for tier in (SEALED, "")]
+    runs = [run(records(tier, tier)) for tier in (SEALED, "")]
     sealed, before = map(leaderboard.build, runs)
-    texts = [[check.text for check in checks(board) if check.good] for board in (sealed, before)]
+    texts = [[check.text for check in checks(own) if check.good] for own in (sealed, before)]
     assert texts[0] == [SAID, *texts[1]]
     assert "open" not in tables.board_tables(before)
     assert tables.board_tables(sealed) == tables.board_tables(before)
     assert export.markdown(sealed) == export.markdown(before)
-    pages = [re.sub(r'<script id="data".*?</script>|<footer.*', "", report.render(run), flags=re.S) for run in runs]
+    pages = [re.sub(r'<script id="data".*?</script>|<footer.*', "", report.render(own), flags=re.S) for own in runs]
     said = rf'<li><span class="good" aria-hidden="true">✓ </span><bdi>{html.escape(SAID)}</bdi></li>'
     assert re.sub(said, "", _unlinked(pages[0])) == _unlinked(pages[1])
 
 
 def test_a_gpu_without_a_seal_is_a_reservation():
-    found = [check for check in checks(make.board(records(OPEN, OPEN))) if "sealed" in check.text]
+    found = [check for check in checks(board(records(OPEN, OPEN))) if "sealed" in check.text]
     assert [(check.good, check.text, len(check.cells), check.reason) for check in found] == [
         (False, f"0 of 9 timed cells sealed; open ones rank in 3 cases ({WHY})", 9, "not sealed")
     ]
-    cpu = [make.timed(case, "mine", 1e5, clock="wall", tier=OPEN, open_because="a CPU") for case in CASES]
-    assert not [check for check in checks(make.board(cpu, "wall")) if "sealed" in check.text]
+    cpu = [timed(case, "mine", 1e5, clock="wall", tier=OPEN, open_because="a CPU") for case in CASES]
+    assert not [check for check in checks(board(cpu, "wall")) if "sealed" in check.text]

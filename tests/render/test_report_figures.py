@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from support import builders as make
 from support import outline, pages
-from support.builders import roof_of, samples, softmax_case, timed
+from support.builders import GPU, roof_of, run, samples, softmax_case, timed
 from support.grids import over
 
 from softbench.model import Accuracy, Telemetry
@@ -16,8 +15,8 @@ WIDE = softmax_case(4096, 131072)
 THIRD = softmax_case(4096, 8192)
 
 
-def drawn(run, **arguments):
-    page = pages.shown(run, **arguments)
+def drawn(one, **arguments):
+    page = pages.shown(one, **arguments)
     return {figure["key"]: figure for figure in outline.data_of(page)["figures"]}
 
 
@@ -29,7 +28,7 @@ def three(*extra):
     records = []
     for case in (CASE, WIDE):
         records += [roof_of(case, 40_000), timed(case, "torch_eager", 90_000, role="reference"), timed(case, "ours", 48_500)]
-    return make.run([*records, *extra])
+    return run([*records, *extra])
 
 
 def test_time_over_the_roof_has_a_point_per_case():
@@ -39,7 +38,7 @@ def test_time_over_the_roof_has_a_point_per_case():
     assert series["ours"]["x"] == [1024, 131072]
     assert series["ours"]["y"] == pytest.approx([48_500 / 40_000] * 2, rel=1e-3)
     assert series["torch_eager"]["y"] == pytest.approx([2.25] * 2, rel=1e-3)
-    assert "ratio" not in drawn(make.run([timed(CASE, "a", 5e4)]))  # nothing to be over
+    assert "ratio" not in drawn(run([timed(CASE, "a", 5e4)]))  # nothing to be over
 
 
 def test_a_point_opens_its_own_cell():
@@ -56,7 +55,7 @@ def test_odd_widths_are_loose_and_few_rows_apart():
     shapes = (32768, 1024), (16384, 2048), (8192, 8191), (4096, 2048), (1, 131072)
     cases = [softmax_case(*shape) for shape in shapes]
     records = [r for case in cases for r in (timed(case, "a", 5e4), roof_of(case, 4e4))]
-    found = drawn(make.run(records))
+    found = drawn(run(records))
     line, loose = found["ratio"]["views"][0]["series"]
     assert (line["x"], line["loose"]) == ([1024, 2048], False)
     assert (loose["x"], loose["loose"]) == ([2048, 8191], True)
@@ -77,7 +76,7 @@ def test_where_flops_count_shapes_stand_side_by_side():
 def test_drift_counts_placements_through_the_run():
     states = tuple(Telemetry(1980, 3201, 500, 40 + p) for p in range(8))
     roofs = [roof_of(case, 4e4, telemetry=states) for case in (CASE, WIDE)]
-    figure = drawn(make.run([*roofs, timed(CASE, "a", 5e4)]))["drift"]
+    figure = drawn(run([*roofs, timed(CASE, "a", 5e4)]))["drift"]
     assert [pane["title"] for pane in figure["panes"]] == ["roof, ± %", "SM clock, MHz", "temperature, °C", "power, W"]
     roof, _, heat, _ = figure["views"][0]["series"]
     assert roof["x"] == heat["x"] == list(range(1, 17))
@@ -91,7 +90,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
     for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
         states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
         roofs.append(replace(roof_of(case, 4e4, telemetry=states), gpu=gpu))
-    figure = drawn(make.run(roofs, device={**make.GPU, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}))["drift"]
+    figure = drawn(run(roofs, device={**GPU, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}))["drift"]
     assert [view["label"] for view in figure["views"]] == ["GPU 1 of 2, GPU-a", "GPU 2 of 2, GPU-b"]
     (one, _, first, _), (both, _, second, _) = (view["series"] for view in figure["views"])
     assert (one["x"], first["y"]) == (list(range(1, 9)), list(range(50, 58)))
@@ -108,7 +107,7 @@ def test_of_several_gpus_each_has_a_drift_of_its_own():
 )
 def test_drift_of_a_roof(ns, placements, ends):
     roof = roof_of(CASE, 4e4, samples=(replace(samples(4e4), ns=ns),))
-    (series,) = drawn(make.run([roof]))["drift"]["views"][0]["series"]
+    (series,) = drawn(run([roof]))["drift"]["views"][0]["series"]
     assert series["x"] == placements
     assert (series["y"][0], series["y"][-1]) == pytest.approx(ends, abs=0.01)
 

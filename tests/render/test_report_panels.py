@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from support import builders as make
 from support import outline, pages
-from support.builders import ended, softmax_case, timed, two_clocks, variant
+from support.builders import board as built
+from support.builders import ended, passport, run, softmax_case, timed, two_clocks, variant
 from support.grids import over
 
 from softbench.analysis import leaderboard
@@ -48,7 +48,7 @@ def test_regimes(rows, columns, dtype, expected):
 @over("flops_a_byte, expected", [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)])
 def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
     record = timed(softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
-    (case,) = make.board([record]).cases
+    (case,) = built([record]).cases
     assert regime(case) is expected
 
 
@@ -72,13 +72,13 @@ def test_the_ranking_is_the_leaderboards(page):
 
 def test_who_was_never_timed_is_named_below_the_ranking():
     records = [timed(CASE, "a", 5e4), ended(CASE, "b"), ended(CASE, "c", Status.CRASHED, "signal 11")]
-    found = pages.shown(make.run(records))
+    found = pages.shown(run(records))
     assert [row[1] for row in tables(found, "ranking", "ranking")[0].rows()] == ["a"]
     assert "Without a timed pass: b, c." in found.find("ranking").text
 
 
-def card(run, question):
-    cards = pages.shown(run).all("div", of="card")
+def card(one, question):
+    cards = pages.shown(one).all("div", of="card")
     return next(found.text.removeprefix(question) for found in cards if found.text.startswith(question))
 
 
@@ -86,22 +86,22 @@ def test_the_leader_is_right_as_far_as_it_was_asked():
     hard = softmax_case(timed=False, distribution="all_inf")
     both = [timed(CASE, "a", 5e4), timed(CASE, "b", 6e4)]
     right = timed(hard, "b", 1, samples=())
-    assert card(make.run(both), "Is a right").startswith("1 of 1 casethis run holds no hard case")
-    assert card(make.run([*both, right]), "Is a right").startswith("1 of 1 caseno hard case, of 1 here, was put to it")
+    assert card(run(both), "Is a right").startswith("1 of 1 casethis run holds no hard case")
+    assert card(run([*both, right]), "Is a right").startswith("1 of 1 caseno hard case, of 1 here, was put to it")
     own = timed(hard, "a", 1, samples=())
-    assert card(make.run([*both, right, own]), "Is a right").startswith("2 of 2 cases1 hard case among them")
+    assert card(run([*both, right, own]), "Is a right").startswith("2 of 2 cases1 hard case among them")
 
 
 def test_a_leader_that_is_the_baseline_leads_the_next():
     records = [timed(CASE, "torch_eager", 5e4), timed(CASE, "b", 6e4)]
-    assert card(make.run(records), "By how much").startswith("1.20× [1.19, 1.21] b over the 1 case of both")
-    assert card(make.run(records[:1]), "By how much").startswith("alone in the ranking")
+    assert card(run(records), "By how much").startswith("1.20× [1.19, 1.21] b over the 1 case of both")
+    assert card(run(records[:1]), "By how much").startswith("alone in the ranking")
 
 
 def test_the_lead_is_over_what_the_next_did_as_an_entrant():
     """In a run of several files the next may have been the reference of a case."""
     records = [timed(CASE, "a", 5e4), timed(CASE, "c", 9e5), timed(CASE, "b", 6e4, role="reference")]
-    said = card(make.run([*records, timed(WIDE, "b", 8e5), timed(WIDE, "c", 9e6)]), "By how much")
+    said = card(run([*records, timed(WIDE, "b", 8e5), timed(WIDE, "c", 9e6)]), "By how much")
     assert "of both" not in said
     assert said.endswith("alone the fastest in 1 of 2 cases")
 
@@ -118,7 +118,7 @@ def test_parts_are_ranked_among_themselves(page):
     assert own.score != board.standings("softmax")[1].score
     row = next(row for row in tables(page, "ranking", "parts")[0].rows() if row[0] == "other")
     assert row[-1] == f"{own.score:.1f}{estimates.plus_minus(own.sped_up, 2, '×')}"
-    one = make.board([timed(CASE, "a", 5e4)])  # of one dtype and one regime
+    one = built([timed(CASE, "a", 5e4)])  # of one dtype and one regime
     assert [part.title for part in slices(one, "softmax")] == ["all"]
 
 
@@ -154,15 +154,14 @@ def test_hard_cases_say_who_fails_what(page):
 
 
 def test_calls_invert_a_rank():
-    """8 against 9 µs by the graph; called from Python at 12 against 10."""
     small = softmax_case(64, 128)
     first = two_clocks(small, "first", 8e3, 12e3)
     second = two_clocks(small, "second", 9e3, 10e3)
-    (found,) = inversions(make.board([first, second]))
+    (found,) = inversions(built([first, second]))
     assert (found.clock, found.first, found.second) == ("call", "first", "second")
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
     assert found.ranked_ns == pytest.approx((8e3, 9e3), rel=0.01)
-    text = pages.shown(make.run([first, second])).find("clocks").text
+    text = pages.shown(run([first, second])).find("clocks").text
     assert "⇅ second 0.009997 before first 0.0120" in text
 
 
@@ -175,7 +174,7 @@ def test_calls_invert_a_rank():
 )
 def test_calls_that_invert_nothing(case, first, second, spread):
     records = [two_clocks(case, *cell, spread=spread) for cell in (("first", *first), ("second", *second))]
-    assert inversions(make.board(records)) == []
+    assert inversions(built(records)) == []
 
 
 def test_a_ladder_tells_what_each_step_is_worth(page):
@@ -188,25 +187,25 @@ def test_a_ladder_tells_what_each_step_is_worth(page):
 
 def test_the_order_of_a_ladder():
     rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
-    records = [timed(CASE, name, ns, variant=replace(variant(name, "l"), path=path)) for name, (path, ns) in rungs.items()]
-    run = make.run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
-    (shown,) = tables(pages.shown(run), "ladders", "ladder")
+    records = [timed(CASE, name, ns, variant=variant(name, "l", path=path)) for name, (path, ns) in rungs.items()]
+    laddered = run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
+    (shown,) = tables(pages.shown(laddered), "ladders", "ladder")
     assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
-    single_files = make.run([timed(CASE, name, 5e4) for name in ("a", "b")])
+    single_files = run([timed(CASE, name, 5e4) for name in ("a", "b")])
     assert "ladders" not in outline.panels(pages.shown(single_files))
 
 
 def test_the_run_can_be_repeated_as_it_was(page):
-    passport = make.passport(command="pytest --softbench", seed=7)
-    assert commands(passport) == ["git checkout 0123abc", "pytest --softbench --softbench-seed=7"]
-    assert commands(replace(passport, commit="0123abc+")) == ["pytest --softbench --softbench-seed=7"]
-    assert commands(replace(passport, commit="", command="pytest --softbench-seed=3")) == ["pytest --softbench-seed=3"]
+    made = passport(command="pytest --softbench", seed=7)
+    assert commands(made) == ["git checkout 0123abc", "pytest --softbench --softbench-seed=7"]
+    assert commands(replace(made, commit="0123abc+")) == ["pytest --softbench --softbench-seed=7"]
+    assert commands(replace(made, commit="", command="pytest --softbench-seed=3")) == ["pytest --softbench-seed=3"]
     settings = {"selection": "--softbench-profile=p", "budget_s": 4.0}
-    cut = replace(passport, command="pytest --softbench a::b c…", settings=settings)
+    cut = replace(made, command="pytest --softbench a::b c…", settings=settings)
     assert commands(cut)[1] == "pytest --softbench --softbench-profile=p --softbench-budget=4.0 --softbench-seed=7"
     counted = replace(cut, settings=settings | {"traffic": True, "device_clock": False})
     assert commands(counted)[1].endswith("--softbench-budget=4.0 --softbench-traffic --softbench-seed=7")
-    assert commands(replace(cut, settings={}))[1:] == commands(passport)[1:]
+    assert commands(replace(cut, settings={}))[1:] == commands(made)[1:]
     shown = [code.text for code in page.find("passport").all("code")]
     assert shown[:2] == ["git checkout 0123abc", "pytest --softbench-seed=1"]
 
@@ -222,7 +221,7 @@ def test_a_cell_of_a_pass_says_how_to_repeat_it(page):
 def test_samples_are_packed_without_loss():
     taken = Samples("graph", 20, ((1_180_864, 1_181_760), (1_180_800,), ()), "cold")
     record = timed(CASE, "a", 5e4, samples=(taken,))
-    (packed,) = outline.data_of(pages.shown(make.run([record])))["cells"][0]["samples"]
+    (packed,) = outline.data_of(pages.shown(run([record])))["cells"][0]["samples"]
     assert packed["step"] == 64
     unpacked = tuple(tuple(packed["base"] + packed["step"] * step for step in rounds) for rounds in packed["rounds"])
     assert unpacked == taken.ns

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from support import builders as make
 from support import pages
-from support.builders import board, ended, roof_of, run, softmax_case, timed
+from support.builders import board, ended, roof_of, run, samples, softmax_case, timed
 from support.grids import over
 
 from softbench.model import Samples, Status, Telemetry
@@ -20,6 +19,10 @@ def _said(records, clock="graph", **changes):
 
 def _read(record, **state):
     return replace(record, telemetry=(Telemetry(**{"sm_clock_mhz": 1980, **state}),) * 8)
+
+
+def _unsure(case, **times):
+    return [timed(case, name, ns, spread=0.05) for name, ns in times.items()]
 
 
 GOOD = A, B = [_read(timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
@@ -55,7 +58,7 @@ WEAKENED = [
         "3 to 8 placements a cell; 1 cell of 2 got fewer than the 8 of a first look",
     ),
     (
-        _said([_read(timed(CASE, name, ns, spread=0.05)) for name, ns in (("a", 5e4), ("b", 5.01e4))]),
+        _said(map(_read, _unsure(CASE, a=5e4, b=5.01e4))),
         "the fastest, or a tie for it, is known in 0 of 1 case; 2 of 2 ranks are undecided (?)",
     ),
 ]
@@ -68,8 +71,7 @@ def test_what_weakens_a_run_is_a_reservation(found, said):
 
 
 def test_a_loss_names_its_rival():
-    unsure = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("a", 5e4), ("b", 5.01e4))]
-    found = pages.shown(run([*GOOD, *unsure]))
+    found = pages.shown(run([*GOOD, *_unsure(WIDE, a=5e4, b=5.01e4)]))
     (row,) = found.find("losses").all("details")[0].all("table")[0].all("tr")[1:]
     assert row.text == f"a1.10× ±0.021 of 21.20× ±0.011.01× ±0.041.200× ±0.001 in {CASE.id}", "also in each regime"
 
@@ -93,14 +95,13 @@ def test_the_cells_not_to_quote_are_in_one_table():
 
 @over("groups, is_said", [(2, True), (3, False)])
 def test_call_times_that_may_not_be_warm(groups, is_said):
-    called = replace(A, samples=(*A.samples, make.samples(90_000, "call", placements=groups)))
+    called = replace(A, samples=(*A.samples, samples(90_000, "call", placements=groups)))
     text = "1 call time of 2 from fewer than 3 groups of calls, perhaps not yet warm; they rank nothing"
     assert (text in _said([called, B])) == is_said
 
 
 def test_an_unknown_rank_is_marked_everywhere():
-    others = [timed(WIDE, name, ns, spread=0.05) for name, ns in (("b", 9e4), ("c", 9.01e4))]
-    found = pages.shown(run([timed(WIDE, "a", 5e4, spread=0.001), *others]))
+    found = pages.shown(run([timed(WIDE, "a", 5e4, spread=0.001), *_unsure(WIDE, b=9e4, c=9.01e4)]))
     assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
 
 
@@ -110,8 +111,8 @@ def test_a_power_limit_is_told_and_is_no_reservation():
 
 
 def test_times_of_a_cpu_have_a_reservation():
-    samples = replace(make.samples(5e6, "wall"), cache="")
-    found = _said([timed(CASE, "a", 5e6, samples=(samples,))], "wall")
+    taken = replace(samples(5e6, "wall"), cache="")
+    found = _said([timed(CASE, "a", 5e6, samples=(taken,))], "wall")
     assert found["measured on a machine without a GPU: compares implementations on that CPU only"] is False
     assert not [text for text in found if "throttled" in text or "L2" in text]
 

@@ -46,7 +46,7 @@ def test_a_case_has_its_share_of_what_is_left(monkeypatch, waiting, spent_s, of_
 
 @dataclass
 class Contest:
-    """Cases with so many looks to go until they are decided, and how near their leaders are."""
+    """Looks that a case needs until it is decided, and how near its leaders are."""
 
     looks: dict[Case, int]
     gaps: dict[Case, float]
@@ -84,7 +84,7 @@ def ran(tmp_path, monkeypatch):
     def run(raises=None, run_budget_s=0.0):
         looks = dict(zip(CASES, (1, 2, 3, 2), strict=True))
         gaps = dict(zip(CASES, (0.0, 0.01, 0.02, 0.001), strict=True))
-        contest, heard = Contest(looks, gaps, raises=raises or {}), list[str]()
+        contest, heard = Contest(looks, gaps, raises=raises or {}), []
         settings = replace(read(tmp_path, seed="1"), run_budget_s=run_budget_s)
         selection = Selection(CASES, (variant("mine"),), takes_part={case: [variant("mine")] for case in CASES})
         listener = Listener(note=heard.append, on_case=lambda case: heard.append(f"case {case.rows}"))

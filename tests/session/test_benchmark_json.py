@@ -71,7 +71,6 @@ def test_extra_info_carries_the_figures(saved):
 
 
 def test_the_json_has_the_form_of_pytest_benchmarks_own(alone, spread, monkeypatch):
-    """Down to each key of a benchmark that pytest-benchmark has run itself."""
     folder, _ = alone
     (folder / "test_own.py").write_text("def test_own(benchmark): benchmark(int)")
     command = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "test_own.py"]
@@ -112,9 +111,13 @@ def test_a_regression_fails_the_run(request, run, options, sleep, code, words):
     assert words in done.stdout + done.stderr
 
 
-def test_every_cell_is_in_the_file_as_it_ended(alone):
+@pytest.fixture
+def suite(alone):
+    return next(ET.parse(alone[0] / "junit.xml").iter("testsuite"))
+
+
+def test_every_cell_is_in_the_file_as_it_ended(suite):
     """But for its figures, and for an upper end of an interval, which a busy machine may not know."""
-    suite = next(ET.parse(alone[0] / "junit.xml").iter("testsuite"))
     found = {}
     for cell in suite:
         assert cell.get("classname") == "shapes.yaml.softmax-float32-16x256"
@@ -138,12 +141,9 @@ def test_every_cell_is_in_the_file_as_it_ended(alone):
     }
 
 
-def test_the_interval_is_that_of_the_records(alone):
+def test_the_interval_is_that_of_the_records(alone, suite):
     stored = replay.rounds(store.read(store.find(alone[0] / "reports", "latest")))
-    properties = {
-        cell.get("name"): {p.get("name"): p.get("value") for p in cell.iter("property")}
-        for cell in ET.parse(alone[0] / "junit.xml").iter("testcase")
-    }
+    properties = {cell.get("name"): {p.get("name"): p.get("value") for p in cell.iter("property")} for cell in suite}
     assert set(stored) == {name for name, own in properties.items() if "time_us" in own} == {"own_right", "own_mended"}
     for name, cell in stored.items():
         low, high = cell.extra["latency_interval_ns"]
@@ -152,10 +152,9 @@ def test_the_interval_is_that_of_the_records(alone):
         assert given == expected
 
 
-def test_the_first_cell_of_a_case_has_the_time_of_the_case(alone):
+def test_the_first_cell_of_a_case_has_the_time_of_the_case(suite):
     """Cases are measured ahead of pytest's items, which only report."""
-    suite = next(ET.parse(alone[0] / "junit.xml").iter("testsuite"))
-    times = [float(cell.get("time", "0")) for cell in suite.iter("testcase")]
+    times = [float(cell.get("time", "0")) for cell in suite]
     assert max(times) == times[0] > max(0.1, 0.5 * sum(times))  # of a budget of 0.2 s
     assert sum(times) <= float(suite.get("time", "0"))
 

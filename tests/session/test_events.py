@@ -55,7 +55,7 @@ def test_a_run(tmp_path):
 
 
 def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path):
-    events, seen = Events(tmp_path / "e"), list[str]()
+    events, seen = Events(tmp_path / "e"), []
     listener = events.told(Listener(lambda progress: seen.append(progress.step)), lambda case: None)
     for stage, step, amid in (("rounds", "1", False), ("rounds", "2", False), ("calls", "3", True), ("rounds", "4", False)):
         listener.progress(Progress(stage, CASE, step, amid_rounds=amid))
@@ -86,7 +86,7 @@ def test_a_folder_that_is_not_there_is_refused_before_anything_runs(tmp_path):
 
 
 def test_a_reader_that_goes_away_ends_the_events_and_not_the_run(tmp_path):
-    pipe, notes = tmp_path / "pipe", list[str]()
+    pipe, notes = tmp_path / "pipe", []
     os.mkfifo(pipe)
 
     def read_one():

@@ -84,6 +84,10 @@ def reported(run, regression, **environment):
     return lines[2:]
 
 
+def summarised(run, path):
+    return reported(run, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
+
+
 def run(name, *records):
     return Run(passport(run_id=name), (*records, roof_of(CASE, 4_000)))
 
@@ -124,7 +128,7 @@ def test_a_limit_with_nothing_to_compare_is_an_annotation():
 def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path):
     failed = run("a", ended(CASE, "mine", Status.CRASHED, "died"))
     for place, why in ((tmp_path, "Is a directory"), (tmp_path / "no" / "s.md", "No such file"), ("a\0b", "null byte")):
-        error, line = reported(failed, RegressionResult(""), GITHUB_STEP_SUMMARY=str(place))
+        error, line = summarised(failed, place)
         assert error.startswith("::error title=softbench%3A mine%3A CRASHED::")
         assert line.startswith("softbench: the summary of the step cannot be written to ")
         assert why in line
@@ -133,12 +137,12 @@ def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path):
 
 def test_the_summary_of_a_step_is_appended_to_and_bounded(tmp_path):
     path = tmp_path / "summary.md"
-    assert reported(None, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path)) == []
+    assert summarised(None, path) == []
     assert not path.exists(), "there are no records"
     done = run("a", timed(CASE, "mine", 5_000))
     path.write_text("before\n")
-    reported(done, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
+    summarised(done, path)
     assert path.read_text().startswith("before\n## softbench\n")
     os.truncate(path, texts.MOST_SUMMARY - 100)
-    reported(done, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
+    summarised(done, path)
     assert texts.MOST_SUMMARY - 100 < path.stat().st_size <= texts.MOST_SUMMARY

@@ -27,7 +27,7 @@ if (Path(__file__).parent / "sleep").exists():
 
 
 class Sleepy(Command):
-    """With an honest implementation and one that sleeps, in the second case, while asked to."""
+    """With one implementation that sleeps, in the second case, while asked to."""
 
     def __init__(self, folder):
         super().__init__(folder, [(8, 32), (8, 64), (8, 96)], ["honest", "sleeper"])
@@ -51,7 +51,10 @@ def command(tmp_path):
     made.close()
 
 
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=lambda sign: sign.name)
+of_both = pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=lambda sign: sign.name)
+
+
+@of_both
 def test_an_end_during_a_case_leaves_no_process_and_keeps_finished_cases(command, sign):
     process = command.start_until_asleep()
     assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
@@ -75,7 +78,7 @@ def test_an_end_during_a_case_leaves_no_process_and_keeps_finished_cases(command
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=lambda sign: sign.name)
+@of_both
 def test_an_end_at_any_moment_costs_what_was_under_way(command, sign):
     killing.end_at_moments(command, sign, Random(sign), MOMENTS, most_s=1.0)
 

@@ -1,4 +1,4 @@
-"""Markers on cells, pytest-benchmark's options that tell benchmarks from other tests, and `--softbench-debug`."""
+"""Markers on cells, pytest-benchmark's options, and `--softbench-debug`."""
 
 import pytest
 from support.bisected import SHAPES

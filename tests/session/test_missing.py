@@ -33,7 +33,6 @@ def stub(folder, module):
 
 
 def test_without_plotly_a_run_says_how_to_get_the_page(tmp_path):
-    """And a file that is not Python costs nothing else."""
     project(tmp_path, lacking=KERNELS, broken="import softbench\nx = (\n")
     done = bench(tmp_path, "-k", "own_right or lacks_ or broken", "-rs", PYTHONPATH=stub(tmp_path, "plotly"), code=1)
     assert "kernels/mine/broken.py:2: not valid Python: '(' was never closed" in done.stdout

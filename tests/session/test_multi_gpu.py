@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import builders
+from support.builders import passport, softmax_case, timed, written
 from support.cards import CARDS
 from support.grids import over
 
@@ -85,23 +85,22 @@ def test_the_cores_near_a_gpu_are_those_that_the_system_names(monkeypatch, text,
 
 
 def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch, tmp_path):
-    """And takes its orders as they were given, through text."""
     asked = []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
     monkeypatch.setattr(device, "gpus", lambda: asked.append(os.environ["CUDA_VISIBLE_DEVICES"]) or (CARDS[2],))
     pinned = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: pinned.append((pid, tuple(cores))))
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(prctl=lambda *arguments: pinned.append(arguments)))
-    orders = Orders(Seat("2", "GPU-2", (1, 3), "b"), shards.Shard(builders.passport(), "gw1", "b"))
+    orders = Orders(Seat("2", "GPU-2", (1, 3), "b"), shards.Shard(passport(), "gw1", "b"))
     assert multi_gpu.take_orders(SimpleNamespace(workerinput={KEY: orders.pack()})) == orders
     assert asked == ["2"]
     assert pinned == [(1, signal.SIGKILL, 0, 0, 0), (0, (1, 3))]
 
 
 def test_a_run_is_put_in_the_order_of_its_cases(tmp_path):
-    cases = [builders.softmax_case(rows) for rows in (1, 2, 3)]
-    cells = [[builders.timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
-    path = builders.written(tmp_path, *cells[1], *cells[2], *cells[0], builders.timed(cases[0], "a", 1e4, "repeat", gpu="GPU-1"))
+    cases = [softmax_case(rows) for rows in (1, 2, 3)]
+    cells = [[timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
+    path = written(tmp_path, *cells[1], *cells[2], *cells[0], timed(cases[0], "a", 1e4, "repeat", gpu="GPU-1"))
     shards.put_in_order(path, cases[:2])
     run = store.read(path)
     assert [r.case.rows for r in run.records] == [1, 1, 2, 2, 3, 3]

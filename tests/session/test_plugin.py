@@ -51,29 +51,29 @@ def test_selection(collected, arguments, cases):
 
 
 @over(
-    "arguments, words",
+    "options, words",
     [
-        (["--softbench-dtype=fp16"], r"--softbench-dtype=fp16: 'fp16' is not a dtype; choose from float16, .*"),
-        (["--softbench-impls=none"], r"none"),
-        (["--softbench-expect-gpu=H200"], r"an H200 is expected, but no CUDA GPU is visible here"),
-        (["--softbench-resume=nope"], r"no run 'nope' in .*"),
-        (["--softbench-baseline=nope"], r"--softbench-baseline: no run 'nope' in .*"),
-        (["--softbench-fail-on=2%"], r"--softbench-fail-on needs a run to compare with"),
-        (["--softbench-baseline=x", "--softbench-fail-on=2x"], r"--softbench-fail-on: '2x' is no limit"),
-        (["--softbench-shapes=/dev/zero"], "/dev/zero: is no plain file"),
+        ("dtype=fp16", r"--softbench-dtype=fp16: 'fp16' is not a dtype; choose from float16, .*"),
+        ("impls=none", r"none"),
+        ("expect-gpu=H200", r"an H200 is expected, but no CUDA GPU is visible here"),
+        ("resume=nope", r"no run 'nope' in .*"),
+        ("baseline=nope", r"--softbench-baseline: no run 'nope' in .*"),
+        ("fail-on=2%", r"--softbench-fail-on needs a run to compare with"),
+        ("baseline=x fail-on=2x", r"--softbench-fail-on: '2x' is no limit"),
+        ("shapes=/dev/zero", "/dev/zero: is no plain file"),
         (
-            ["--softbench-profile=both", "--softbench-columns=77", "--softbench-rows=3"],
+            "profile=both columns=77 rows=3",
             "--softbench-rows=3 --softbench-columns=77: no case of profile both is left.*rows there: 4, 16; columns there: 256$",
         ),
-        *(([f"--softbench-{o}="], f"--softbench-{o}: no value is given after its '='") for o in ("profile", "resume", "baseline")),
+        *((f"{o}=", f"--softbench-{o}: no value is given after its '='") for o in ("profile", "resume", "baseline")),
     ],
 )
-def test_what_cannot_be_used_is_one_line(refusal, arguments, words):
-    assert re.match(rf"ERROR: softbench: .*{words}", refusal("-k", "own_right", *arguments))
+def test_what_cannot_be_used_is_one_line(refusal, options, words):
+    given = [f"--softbench-{option}" for option in options.split()]
+    assert re.match(rf"ERROR: softbench: .*{words}", refusal("-k", "own_right", *given))
 
 
 def test_a_file_that_is_not_python_is_named_before_anything_runs(here, collected, pytester):
-    """A run that leaves the file out does not mention it."""
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
     result = here("--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())

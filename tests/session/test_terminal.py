@@ -22,7 +22,6 @@ def pytest_unconfigure():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The project with a kernel of a long name, which says at the end whether rich was imported."""
     made = project(tmp_path_factory.mktemp("terminal"), own=KERNELS + KERNEL)
     (made / "conftest.py").write_text(WITNESS)
     return made

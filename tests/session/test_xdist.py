@@ -104,7 +104,7 @@ def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command):
 
 
 def test_ctrl_c_keeps_what_is_done(command):
-    """To the controller alone, as from a script, while both workers are busy; what is done is in the run by then."""
+    """To the controller alone, as from a script, while both workers are busy."""
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "2")
     until(lambda: len(command.log()) == 3 and command.cases_in_file() == [1], 30)
