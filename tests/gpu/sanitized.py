@@ -22,14 +22,14 @@ PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
 # One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed, one CTA
-# a row, several a thread, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more
+# a row, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more
 # of them than a ring has stages; whole vectors and not, filling their CTAs and not.
 COLUMNS = {
     1: [16384, 262152, 524287, 524288, 4194304],
     3: [2047, 4104, 6144, 16385, 16392, 24576, 32769, 65544, 98304],
     5: [1, 3145727, 3145728],
     9: [393215, 393216, 1572863, 1572872, 2097151, 2097152],
-    33: [4, 29, 66, 264, 512, 514, 767, 1027, 1030, 1032, 1536, 2053, 49152, 131079, 131080, 196608, 196616, 262144],
+    33: [4, 29, 66, 264, 514, 767, 1027, 1030, 1032, 1536, 4097, 6145, 12287, 49151, 49152, 65537, 131079, 196608, 262144],
     130: [8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 65540],
 }
 SHAPES = [(rows, columns) for rows, found in COLUMNS.items() for columns in found]
@@ -72,7 +72,7 @@ def kind(case, builds=None):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
     if build.kernel.startswith("side"):
         return case.operator, build.kernel, config.cluster > 1, config.bytes == VECTOR_BYTES
-    shared = (config.rows > 1, config.resident, config.warps_per_row > 1, config.cluster)
+    shared = (config.rows > 1, config.resident > 0, config.warps_per_row > 1, config.cluster)
     return case.operator, build.kernel, config.keep, *shared, config.aligned, config.is_even
 
 
