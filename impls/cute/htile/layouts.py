@@ -107,6 +107,7 @@ def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:
 
 
 def _layer_threads(whole: RowTileConfig, each: int) -> int:
+    """Threads of a row of LayerNorm, where two vectors per thread would take `each`."""
     if each <= WARP:
         is_loose = whole.itemsize == 2 and each >= MIN_LOOSE and 4 * whole.vectors <= 5 * each
         return each // 2 if is_loose else each
@@ -115,6 +116,7 @@ def _layer_threads(whole: RowTileConfig, each: int) -> int:
 
 
 def _rows(whole: RowTileConfig, each: int) -> RowTileConfig:
+    """In CTAs of enough rows of `each` threads."""
     least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
     threads = each if each >= least else ceil_div(least, each) * each
     return replace(whole, threads=threads, threads_per_row=each)
@@ -130,6 +132,7 @@ def _anywhere(whole: RowTileConfig, terms: int, tiles: int, largest: int) -> Row
 
 
 def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
+    """256 threads of up to six vectors, of long float32 rows 384: shares of 8 to 16 KiB, then larger ones in 8 CTAs and 16."""
     row_bytes = whole.vectors * VECTOR_BYTES
     cluster = min(SAFE_CLUSTER, _power(ceil_div(row_bytes, SHARE_BYTES)))
     if share(whole.vectors, cluster) > REGISTER_VECTORS * 2 * BLOCK:
@@ -143,6 +146,7 @@ def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | Non
 
 
 def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
+    """Two or three vectors of both matrices per thread: shares of 6 to 12 KiB, and larger ones in sixteen CTAs."""
     cluster = min(largest, _power(ceil_div(whole.vectors * VECTOR_BYTES, GRADIENT_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
     threads = BLOCK * (2 if each <= 6 * BLOCK else 3 if whole.itemsize == 2 and each > 8 * BLOCK else 4)
@@ -150,7 +154,10 @@ def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | No
 
 
 def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """RMSNorm. float32 is trimmed at no cost; rows of 16 bits take more registers, which CTAs of other sizes have no room for."""
+    """RMSNorm: three vectors per thread up to 18 KiB, then 512 threads.
+
+    float32 is trimmed at no cost. 16 bits take more registers, for which two CTAs have room only with four vectors.
+    """
     row_bytes = whole.vectors * VECTOR_BYTES
     if whole.vectors <= 9 * BLOCK:
         return _rows(whole, _threads(whole.vectors, 3))
@@ -166,7 +173,7 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
 
 
 def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
-    """One CTA: with several, weights of rows that start anywhere cost 5 to 20 %."""
+    """One CTA, as full as its threads' vectors go: with several, weights of rows that start anywhere cost 5 to 20 %."""
     narrow = whole.itemsize == 2
     most = REGISTER_VECTORS if narrow else 5
     threads = BLOCK // 2 if narrow and 2 * whole.vectors <= most * BLOCK else ceil_div(whole.vectors, most * BLOCK) * BLOCK
