@@ -148,8 +148,8 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
 
     if not dtype:
         return None
-    names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32", "int64": "Int64"}
-    names |= {"uint8": "Uint8", "int32": "Int32"}
+    names = {"float16": "Float16", "bfloat16": "BFloat16", "float32": "Float32"}
+    names |= {"int64": "Int64", "int32": "Int32", "uint8": "Uint8"}
     element = getattr(cutlass, names[dtype])
     itemsize = element.width // 8
     config, align = build.config, itemsize

@@ -15,7 +15,7 @@ from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
 from ._layouts import Gpu, cluster_layouts, crews, few, layouts, split_layout
-from .htile.config import MAX_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
+from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
 from .htile.side import choose_side
@@ -32,7 +32,6 @@ CREW_BYTES = {
     (True, True): (9 * 2**16, 9 * 2**16),
 }
 LONG_NORM_BYTES = 9 * 2**17
-SAFE_CLUSTER = 8  # the most CTAs that every GPU of the architecture takes
 
 
 def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:

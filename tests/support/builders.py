@@ -35,7 +35,7 @@ def variant(name, family="triton", operator="softmax", **changes):
 
 
 def samples(ns, clock="graph", heat=0, placements=8, spread=1e-4):
-    """Around ns a launch, with placements that differ by `spread`; drawn anew for every time and heat."""
+    """About `ns` per launch; placements differ by `spread`. Each time and heat has new ones."""
     draw = random.Random(f"{ns} {heat} {clock}")
     rounds = [[round(ns * LAUNCHES * (1 + draw.gauss(0, spread))) for _ in range(3)] for _ in range(placements)]
     return Samples(clock, LAUNCHES, tuple(map(tuple, rounds)), "cold", heat)

@@ -1,6 +1,6 @@
 """Files and options as nobody would write them: mutations of good ones.
 
-`SOFTBENCH_FUZZ_EXAMPLES=20000` tries that many per test, drawn anew; without it the same few are tried every time.
+`SOFTBENCH_FUZZ_EXAMPLES=20000` tries that many new ones per test; otherwise the same few are tried every time.
 """
 
 import json

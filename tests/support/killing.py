@@ -135,7 +135,7 @@ def cells(run):
 
 
 def kill_while_running(command, random, roles, pause, most):
-    """Until the command ends, but at most so many; what was killed."""
+    """Kills up to `most` until the command ends; returns what was killed."""
     killed = []
     while len(killed) < most:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -61,7 +61,7 @@ OWN = ("own_declared", "own_lacking", "own_mended", "own_refusing", "own_right",
 
 
 def project(folder, **files):
-    """Somebody else's project: a shapes.yaml, and kernels/mine with own.py. files: the texts of more files there, by name."""
+    """A user's project: a shapes.yaml, and kernels/mine with own.py. files: texts of more files in that folder, by name."""
     (folder / "kernels" / "mine").mkdir(parents=True)
     for name, text in {"own": KERNELS, **files}.items():
         (folder / "kernels" / "mine" / f"{name}.py").write_text(text)

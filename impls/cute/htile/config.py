@@ -11,6 +11,8 @@ VECTOR_BYTES = 16
 WARP = 32
 MAX_THREADS = 1024
 MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
+SAFE_CLUSTER = 8  # the most CTAs that every GPU of the architecture takes; larger ones leave multiprocessors unused
+REGISTERS = 64 * 1024  # of a multiprocessor
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
 IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read twice
@@ -22,6 +24,11 @@ LINE_VECTORS = 8  # of 16 bytes: a cache line
 
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def power(n: int) -> int:
+    """The least power of two that is n or more."""
+    return 1 << (n - 1).bit_length()
 
 
 def share(vectors: int, ctas: int) -> int:

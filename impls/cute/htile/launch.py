@@ -18,10 +18,9 @@ def launch_rows(kernel, config: RowTileConfig, rows: Int32, stream):
     grid, block = [cute.ceil_div(rows, config.rows), config.cluster, 1], [config.threads, 1, 1]
     if config.apart:
         grid = [grid[0] * grid[1], 1, 1]
-    least = {"min_blocks_per_mp": config.resident, "preferred_smem_carveout": 25} if config.resident else {}
-    if config.beside:
-        least = {"min_blocks_per_mp": 2, "preferred_smem_carveout": 100}
-    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **least)
+    resident, carveout = (2, 100) if config.beside else (config.resident, 25)
+    room = {"min_blocks_per_mp": resident, "preferred_smem_carveout": carveout} if resident else {}
+    kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **room)
 
 
 def own_place(config: RowTileConfig) -> tuple[Int32, Int32 | int]:

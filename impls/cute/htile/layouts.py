@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, share
+from .config import (
+    MAX_CLUSTER,
+    MAX_THREADS,
+    REGISTERS,
+    SAFE_CLUSTER,
+    SHARED_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    RowTileConfig,
+    ceil_div,
+    power,
+    share,
+)
 
 # Measured on an H200 and an H100 (docs/notes/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with
 # two vectors per thread: 64 KiB are then in flight per multiprocessor. Longer rows lie in shared memory, which leaves registers
@@ -31,18 +43,18 @@ FEW_THREADS = 256
 MIN_LOOSE = 16
 LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 32 * 1024, 28 * 1024, 56 * 1024
 LAYER_VECTORS, LAYER_THREADS = 11, 288  # of two CTAs of 320 threads there is no room
-SAFE_CLUSTER = 8  # larger ones leave multiprocessors unused
 # The same with a residual, or for rows that start anywhere.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
 UNALIGNED_SHARE_BYTES = 32 * 1024  # shares that start anywhere have two ends each
 # Rows that start anywhere are 2 to 5 % faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
 # to 26 registers more, and CTAs find no room.
-BLOCK, REGISTER_VECTORS, REGISTERS = 128, 6, 64 * 1024
+BLOCK, REGISTER_VECTORS = 128, 6
 UNALIGNED_SINGLE_BYTES = 4 * 1024  # of norms
 GRADIENT_SHARE_BYTES = 12 * 1024
 NORM_SHARE_BYTES, NORM_THREADS, NORM_BYTES = 48 * 1024, 512, 2**18
 LAYER_ROW_BYTES = 48 * 1024
+LAYER_IDLE = ((6, 6.5), (12, 15))  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the next block idle
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
 # 7.2 us in the layout for many rows; from 64 rows on this loses.
 FEW_SHARE_BYTES = 8 * 1024
@@ -85,7 +97,7 @@ def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
 def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
     """The layout for a few rows, of up to 1 MiB each, which do not fill the GPU."""
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
-    cluster = min(MAX_CLUSTER[architecture], _power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
+    cluster = min(MAX_CLUSTER[architecture], power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
     return _clusters(whole, cluster, 128 if each <= 4 * 128 else 256 if each <= 8 * 256 else 512)
 
@@ -111,8 +123,9 @@ def _layer_threads(whole: RowTileConfig, each: int) -> int:
     if each <= WARP:
         is_loose = whole.itemsize == 2 and each >= MIN_LOOSE and 4 * whole.vectors <= 5 * each
         return each // 2 if is_loose else each
-    fewest = next((n * WARP for n, most in ((1, 4), (2, 3)) if whole.vectors <= n * WARP * most), MIN_THREADS)
-    return fewest if fewest < MIN_THREADS else max(fewest, _threads(whole.vectors, 4))
+    if whole.vectors <= 6 * WARP:
+        return WARP if whole.vectors <= 4 * WARP else 2 * WARP
+    return max(MIN_THREADS, _threads(whole.vectors, 4))
 
 
 def _rows(whole: RowTileConfig, each: int) -> RowTileConfig:
@@ -134,7 +147,7 @@ def _anywhere(whole: RowTileConfig, terms: int, tiles: int, largest: int) -> Row
 def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
     """256 threads of up to six vectors, of long float32 rows 384: shares of 8 to 16 KiB, then larger ones in 8 CTAs and 16."""
     row_bytes = whole.vectors * VECTOR_BYTES
-    cluster = min(SAFE_CLUSTER, _power(ceil_div(row_bytes, SHARE_BYTES)))
+    cluster = min(SAFE_CLUSTER, power(ceil_div(row_bytes, SHARE_BYTES)))
     if share(whole.vectors, cluster) > REGISTER_VECTORS * 2 * BLOCK:
         cluster = largest
     each = share(whole.vectors, cluster)
@@ -147,7 +160,7 @@ def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | Non
 
 def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
     """Two or three vectors of both matrices per thread: shares of 6 to 12 KiB, and larger ones in sixteen CTAs."""
-    cluster = min(largest, _power(ceil_div(whole.vectors * VECTOR_BYTES, GRADIENT_SHARE_BYTES)))
+    cluster = min(largest, power(ceil_div(whole.vectors * VECTOR_BYTES, GRADIENT_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
     threads = BLOCK * (2 if each <= 6 * BLOCK else 3 if whole.itemsize == 2 and each > 8 * BLOCK else 4)
     return _clusters(whole, cluster, threads) if each <= 3 * threads else None
@@ -156,19 +169,20 @@ def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | No
 def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
     """RMSNorm: three vectors per thread up to 18 KiB, then 512 threads.
 
-    float32 is trimmed at no cost. 16 bits take more registers, for which two CTAs have room only with four vectors.
+    float32 is trimmed at no cost. 16 bits take more registers, for which two CTAs have room only with four vectors;
+    these threads are nearly full, the more so the larger the cluster.
     """
     row_bytes = whole.vectors * VECTOR_BYTES
     if whole.vectors <= 9 * BLOCK:
         return _rows(whole, _threads(whole.vectors, 3))
     if whole.itemsize == 2:
-        cluster = _power(ceil_div(row_bytes, 2 * SHARE_BYTES))
+        cluster = power(ceil_div(row_bytes, 2 * SHARE_BYTES))
         is_full = cluster <= SAFE_CLUSTER and share(whole.vectors, cluster) > (3 + cluster / 16) * NORM_THREADS
         return _clusters(whole, cluster, NORM_THREADS) if is_full else None
     if row_bytes > NORM_BYTES:
         config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
     else:
-        config = _clusters(whole, _power(ceil_div(row_bytes, NORM_SHARE_BYTES)), NORM_THREADS)
+        config = _clusters(whole, power(ceil_div(row_bytes, NORM_SHARE_BYTES)), NORM_THREADS)
     return config if config.vectors_per_thread <= REGISTER_VECTORS else None
 
 
@@ -177,14 +191,14 @@ def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
     narrow = whole.itemsize == 2
     most = REGISTER_VECTORS if narrow else 5
     threads = BLOCK // 2 if narrow and 2 * whole.vectors <= most * BLOCK else ceil_div(whole.vectors, most * BLOCK) * BLOCK
-    is_idle = narrow and any(n * most * BLOCK < whole.vectors <= up * BLOCK for n, up in ((1, 6.5), (2, 15)))
+    is_idle = narrow and any(above * BLOCK < whole.vectors <= upto * BLOCK for above, upto in LAYER_IDLE)
     return None if is_idle or whole.vectors * VECTOR_BYTES > LAYER_ROW_BYTES else _rows(whole, threads)
 
 
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     """One row per cluster."""
     row_bytes = whole.columns * whole.itemsize
-    cluster = min(largest, _power(ceil_div(row_bytes, SHARE_BYTES if whole.aligned else UNALIGNED_SHARE_BYTES)))
+    cluster = min(largest, power(ceil_div(row_bytes, SHARE_BYTES if whole.aligned else UNALIGNED_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
     if row_bytes <= SHARE_BYTES * cluster:
         return _clusters(whole, cluster, _threads(each, 4))
@@ -205,18 +219,17 @@ def _beside(config: RowTileConfig, tiles: int) -> RowTileConfig:
 def _layer_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     """Few threads of many vectors."""
     row_bytes = whole.columns * whole.itemsize
-    cluster = min(SAFE_CLUSTER, _power(ceil_div(row_bytes, LAYER_SHARE_BYTES)))
+    cluster = min(SAFE_CLUSTER, power(ceil_div(row_bytes, LAYER_SHARE_BYTES)))
     if row_bytes > cluster * LARGE_LAYER_BYTES:
         cluster = largest
     each = share(whole.vectors, cluster)
-    threads = min(LAYER_THREADS, _threads(each, LAYER_VECTORS))
-    return _clusters(
-        whole, cluster, MIN_THREADS if each <= MAX_VECTORS * MIN_THREADS else max(threads, _threads(each, MAX_VECTORS))
-    )
+    if each <= MAX_VECTORS * MIN_THREADS:
+        return _clusters(whole, cluster, MIN_THREADS)
+    return _clusters(whole, cluster, max(min(LAYER_THREADS, _threads(each, LAYER_VECTORS)), _threads(each, MAX_VECTORS)))
 
 
 def _few_large_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
-    cluster = min(_power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
+    cluster = min(power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
     each = share(whole.vectors, cluster)
     is_wide = cluster >= WIDE_CLUSTER and whole.itemsize == 4 and each <= 8 * WIDE_THREADS
     return _clusters(whole, cluster, _threads(each, 8 if is_wide else 16))
@@ -230,10 +243,5 @@ def _threads(vectors: int, each: int) -> int:
     """Threads for `vectors` vectors, `each` per thread: a power of two within a warp, whole warps beyond."""
     threads = ceil_div(vectors, each)
     if threads <= WARP:
-        return _power(threads)
+        return power(threads)
     return min(MAX_THREADS, ceil_div(threads, WARP) * WARP)
-
-
-def _power(n: int) -> int:
-    """The least power of two that is n or more."""
-    return 1 << (n - 1).bit_length()

@@ -25,7 +25,7 @@ class RowContext:
 
     fill                the value of columns and rows outside the matrix; None where any will do
     stage, width        exchanges of the kernel's reductions, and float32 values in each
-    extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices or for other rows of mX
+    extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices
     extra_dtype         of these, that of mX by default
 
     tXcX  the (row, column) of each element of the thread's vectors; tXpX: which vectors lie wholly in the CTA's share

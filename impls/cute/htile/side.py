@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import MAX_CLUSTER, VECTOR_BYTES, WARP, ceil_div
+from .config import MAX_CLUSTER, VECTOR_BYTES, WARP, ceil_div, power
 
 SHORT_BYTES, LONG_BYTES = 256, 128  # side by side in a CTA, of rows that it holds whole in the fewest threads, and of others
 TURN_BYTES, MOST_TURNS = 256, 48  # of a thread: what its registers hold, and what its code does one by one
@@ -85,16 +85,24 @@ def choose_side(columns: int, length: int, itemsize: int, architecture: str, pla
     """
     if columns == 1 or architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {columns} rows side by side on {architecture}")
-    bits = columns * itemsize | place | VECTOR_BYTES
-    size = bits & -bits
-    if size < itemsize:
-        raise ValueError(f"elements of {itemsize} bytes do not start at {place}")
-    most, across = min(MOST_TURNS, TURN_BYTES // size), 1 << (columns * itemsize // size - 1).bit_length()
+    size = start_bytes(columns * itemsize, itemsize, place)
+    most, across = min(MOST_TURNS, TURN_BYTES // size), power(columns * itemsize // size)
     short, long = (min(WARP, side // size, across) for side in (SHORT_BYTES, LONG_BYTES))
     lanes = short if length * short <= most * THREADS[0] else long
     narrow = size < VECTOR_BYTES and NARROW_TURNS * THREADS[0] < length * lanes <= most * THREADS[1]
     for threads in THREADS[narrow:]:
-        cluster = 1 << (ceil_div(length * lanes, most * threads) - 1).bit_length()
+        cluster = power(ceil_div(length * lanes, most * threads))
         if cluster <= largest:
             return SideTileConfig(columns, length, itemsize, lanes, cluster, threads, size)
     raise ValueError(f"{length} steps of rows side by side are more than a cluster holds in registers")
+
+
+def start_bytes(row_bytes: int, itemsize: int, place: int) -> int:
+    """The most bytes, up to a vector's, on which rows start that touch one another, the first at `place`.
+
+    Raises ValueError where elements do not start on their own size.
+    """
+    bits = row_bytes | place | VECTOR_BYTES
+    if bits & -bits < itemsize:
+        raise ValueError(f"elements of {itemsize} bytes do not start at {place}")
+    return bits & -bits

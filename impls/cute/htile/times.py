@@ -6,7 +6,7 @@ A time is what a plain copy takes, and what a softmax waits beyond that: fitted 
 
 from __future__ import annotations
 
-from .config import SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig
+from .config import REGISTERS, SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig
 
 COPY = 1.4  # a launch and a trip to memory
 MIB = 0.5  # a MiB that is read and written
@@ -21,7 +21,7 @@ SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, an
 RING = 3.2  # several: from the first row's arrival to the last one's way out
 RING_ROW, ROW_STEP = 0.6, 0.16  # the least between two of its rows, and what it is beyond their bytes
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
-THREADS, REGISTERS, CTA_BYTES = 2048, 65536, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
+THREADS, CTA_BYTES = 2048, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
 
 
 def cluster_time(rows: int, config: RowTileConfig, processors: int, tiles: int = 1) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .config import VECTOR_BYTES, WARP, ceil_div
+from .config import VECTOR_BYTES, WARP, ceil_div, power
+from .side import start_bytes
 
 MOST_EXPERTS, MOST_CHOSEN = 1024, 32
 DIRECT = 8  # columns that a thread sorts at once
@@ -40,7 +41,7 @@ class TopkConfig:
     @property
     def turns(self) -> int:
         """Vectors of a thread, of at least two elements."""
-        return max(_power(ceil_div(self.columns, self.vector * self.lanes)), ceil_div(min(2, self.slots), self.vector))
+        return max(power(ceil_div(self.columns, self.vector * self.lanes)), ceil_div(min(2, self.slots), self.vector))
 
     @property
     def each(self) -> int:
@@ -80,21 +81,14 @@ def choose_topk(columns: int, itemsize: int, k: int, architecture: str, place: i
     """The layout for rows that begin at address `place`. Raises ValueError where there is none."""
     if not (k <= columns <= MOST_EXPERTS and 1 <= k <= MOST_CHOSEN) or architecture != "sm_90":
         raise ValueError(f"no layout for {k} of {columns} columns on {architecture}")
-    ends, block = columns * itemsize | place | VECTOR_BYTES, _power(columns)
-    size = ends & -ends
-    if size < itemsize:
-        raise ValueError(f"elements of {itemsize} bytes do not start at {place}")
-    candidates = _power(k + k // 2 + 1)
+    size, block = start_bytes(columns * itemsize, itemsize, place), power(columns)
+    candidates = power(k + k // 2 + 1)
     if block <= max(DIRECT, candidates):
         slots = min(block, DIRECT)
         return TopkConfig(columns, itemsize, k, block // slots, slots, 0, THREADS, size)
-    lanes = min(max(LEAST_LANES, block * itemsize // LANE_BYTES), WARP // 2 if k > MANY else WARP)
-    lanes = lanes if block > NARROW else NARROW_LANES
-    groups = MANY_GROUPS if k > MANY else max(2 * _power(k), block // GROUP)
+    most = WARP // 2 if k > MANY else WARP
+    lanes = NARROW_LANES if block <= NARROW else min(max(LEAST_LANES, block * itemsize // LANE_BYTES), most)
+    groups = MANY_GROUPS if k > MANY else max(2 * power(k), block // GROUP)
     groups = min(max(1, groups // lanes), block // lanes // 2)
     threads = WARP if block * itemsize // lanes >= HEAVY_BYTES else THREADS
     return TopkConfig(columns, itemsize, k, lanes, max(1, candidates // lanes), groups, threads, size)
-
-
-def _power(count: int) -> int:
-    return 1 << (count - 1).bit_length()
