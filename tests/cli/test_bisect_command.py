@@ -14,7 +14,7 @@ from softbench.cli import measuring
 TIMED, CHECKED = (case.id for case in CASES)
 ALL = ("v1", "HEAD", "--cases", TIMED)
 ABOUT_300 = r"(?:299|300)\.\d\d"
-"""Per cent: each commit's time has up to 96 ns of its own, drawn from its hash."""
+"""Per cent: each commit's time has up to 12 ns of its own, drawn from its source."""
 
 
 @pytest.fixture
