@@ -51,36 +51,13 @@ def is_so(claim: Claim, name: str, case: CaseBoard) -> bool | None:
     return cell.status is Status.INCORRECT and re.search(rf"(?i)\b({words})\b", cell.record.reason) is not None
 
 
-def _ratio(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
-    return _over(case.by_implementation.get(claim.than), cell, claim.clock)
-
-
-def _percent(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
-    found = _over(case.roof, cell, claim.clock)
-    return _scaled(found, 100)
-
-
-def _traffic(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
-    found = _over(cell, case.roof, claim.clock)  # the roof moves each row twice: one read, one write
-    return _scaled(found, 2 / claim.streams)
-
-
-def _latency(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
-    found = _time(cell, claim.clock)
-    return _scaled(found, 1e-6)
-
-
-def _call(claim: Claim, cell: Cell, case: CaseBoard) -> Estimate | None:
-    found = _time(cell, "call")
-    return _scaled(found, 1e-3)
-
-
 _BY_MEASURE: dict[str, Callable[[Claim, Cell, CaseBoard], Estimate | None]] = {
-    "ratio": _ratio,
-    "percent_of_roof": _percent,
-    "traffic": _traffic,
-    "latency_ms": _latency,
-    "call_us": _call,
+    "ratio": lambda claim, cell, case: _over(case.by_implementation.get(claim.than), cell, claim.clock),
+    "percent_of_roof": lambda claim, cell, case: _scaled(_over(case.roof, cell, claim.clock), 100),
+    # The roof moves each row twice: one read, one write.
+    "traffic": lambda claim, cell, case: _scaled(_over(cell, case.roof, claim.clock), 2 / claim.streams),
+    "latency_ms": lambda claim, cell, case: _scaled(_time(cell, claim.clock), 1e-6),
+    "call_us": lambda claim, cell, case: _scaled(_time(cell, "call"), 1e-3),
 }
 
 

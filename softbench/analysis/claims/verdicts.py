@@ -56,7 +56,7 @@ def _judged(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
     chosen = [_best(claim, own) for own in found]
     parts = [_meets(claim, own, failures) for own, failures in zip(found, failed, strict=True)]
     known = [(name, own) for name, own in chosen if own is not None]
-    holds = _all([*parts, *missing])
+    holds = _joined([*parts, *missing], all)
     if not known:
         return Verdict(claim, holds)
     one = min((own for _, own in known), key=lambda own: _room(claim, own))
@@ -74,16 +74,16 @@ def _asked(claim: Claim, cases: Sequence[CaseBoard]) -> tuple[list[CaseBoard], l
 
 
 def _of_statuses(claim: Claim, asked: Sequence[CaseBoard], missing: Sequence[None]) -> Verdict:
-    parts = [_any([is_so(claim, name, case) for name in claim.who]) for case in asked]
+    parts = [_joined([is_so(claim, name, case) for name in claim.who], any) for case in asked]
     own = (case.by_implementation.get(name) for case in asked for name in claim.who)
     reasons = dict.fromkeys(cell.record.reason for cell in own if cell is not None and cell.record.reason)
-    return Verdict(claim, _all([*parts, *missing]), next(iter(reasons), ""))
+    return Verdict(claim, _joined([*parts, *missing], all), next(iter(reasons), ""))
 
 
 def _meets(claim: Claim, found: dict[str, Estimate | None], failed: set[str]) -> bool | None:
     """Whether any meets the bounds; one that failed does not, and of one that did not run nobody knows."""
     known = {name: meets(own, claim.least, claim.most) for name, own in found.items() if own is not None}
-    return _any([known.get(name, False if name in failed else None) for name in claim.who])
+    return _joined([known.get(name, False if name in failed else None) for name in claim.who], any)
 
 
 def _mean(figures: Sequence[Estimate | None]) -> Estimate | None:
@@ -130,14 +130,6 @@ def _remedies(claim: Claim, cases: Sequence[CaseBoard]) -> Iterator[str]:
         changed += [(f"against {name}", replace(claim, than=name)) for name in others]
     judged = ((words, _judged(other, cases)) for words, other in changed)
     yield from itertools.islice((f"{words}: {found.measured}" for words, found in judged if found.holds), MOST_REMEDIES)
-
-
-def _any(parts: Sequence[bool | None]) -> bool | None:
-    return _joined(parts, any)
-
-
-def _all(parts: Sequence[bool | None]) -> bool | None:
-    return _joined(parts, all)
 
 
 def _joined(parts: Sequence[bool | None], join: Callable[[Sequence[bool]], bool]) -> bool | None:

@@ -2,20 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, Pair, RunComparison
-from softbench.analysis.compare.summary import (
-    REASON,
-    TIMES,
-    by_implementation,
-    change_figures,
-    change_text,
-    percent,
-    rest,
-    terms,
-    times,
-    unusual,
-    usual,
-)
+from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, Pair, RunComparison, summary
+from softbench.analysis.compare.summary import REASON, TIMES, change_figures, change_text, percent, times, unusual, usual
 from softbench.analysis.document import Document, Part, lines, table
 from softbench.analysis.leaderboard.formatting import first_line, plural, short, status_text
 
@@ -34,12 +22,12 @@ def document(comparison: RunComparison, limit: float | None = None) -> Document:
     others = [_row(cell, known) for cell in cells if _word(cell) not in CHANGED]
     parts: list[Part] = lines(verdict(comparison, limit))
     parts += table("Changed cells", _HEADER, rows)
-    parts += by_implementation(comparison, folded=True)
+    parts += summary.by_implementation(comparison, folded=True)
     surroundings = sorted((change.what, change.before, change.after) for change in comparison.changes)
     parts += table("What else changed", ("what", "before", "after"), surroundings, folded=True)
     parts += table(f"Other cells: {len(others)}", _HEADER, others, folded=True)
-    only = rest(comparison, "the old run", "the new run")
-    return [*parts, *lines(*only, *terms(comparison))]
+    only = summary.rest(comparison, "the old run", "the new run")
+    return [*parts, *lines(*only, *summary.terms(comparison))]
 
 
 def verdict(comparison: RunComparison, limit: float | None = None) -> str:

@@ -117,9 +117,8 @@ def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
 
 def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
     """By time, then by operator and implementation."""
-    seen = (
-        (at, case.case, name, case) for at, board in enumerate(boards) for case in board.cases for name in case.by_implementation
-    )
+    cases = ((at, case) for at, board in enumerate(boards) for case in board.cases)
+    seen = ((at, case.case, name, case) for at, case in cases for name in case.by_implementation)
     for at, since, operator, name, own in anchored(seen, _changed, _apart):
         yield Step(operator, name, at, since, own, tuple(changes(runs[since], runs[at], common(own))))
 

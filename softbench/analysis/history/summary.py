@@ -53,9 +53,8 @@ def datasets(histories: Sequence[History], unread: Sequence[str] = ()) -> Iterat
     )
     steps = [((n, own.runs[s.at].run_id, own.runs[s.since].run_id, s.operator), s) for n, own in numbered for s in own.steps]
     at = ("history", "run", "since", "operator")
-    changed = tuple(
-        (*where, *compare_summary.pair_row(cell)) for where, step in steps for cell in step.cells if isinstance(cell, Pair)
-    )
+    cells = ((where, cell) for where, step in steps for cell in step.cells if isinstance(cell, Pair))
+    changed = tuple((*where, *compare_summary.pair_row(cell)) for where, cell in cells)
     yield Dataset("steps", (*at, *compare_summary.COLUMNS), changed)
     changes = tuple((*where, step.implementation, c.what, c.before, c.after) for where, step in steps for c in step.changes)
     yield Dataset("changes", (*at, "implementation", "what", "before", "after"), changes)
@@ -83,7 +82,7 @@ def verdict(history: History) -> str:
     """The number of runs, and the last step."""
     runs = plural(len(history.runs), "run")
     if not history.steps:
-        return f"{runs}, no step between them." if len(history.runs) > 1 else f"{runs}: a step takes two."
+        return f"{runs}, no step between them." if history.runs[1:] else f"{runs}: a step takes two."
     last = history.steps[-1]
     named = f"{short(last.implementation)} in #{last.at + 1} ({date(history.runs[last.at])}): {_what(last)}"
     return f"{runs}, {plural(len(history.steps), 'step')}; the last is {named}."

@@ -61,9 +61,8 @@ def _case_board(case: Case, records: Sequence[Record], clock: str, baseline: str
     roof_heats, base_heats = (record.clock(clock) if record else () for record in (roof, base))
     marked = {name for name in entrants if (case.operator, name) in failed}
     is_open = outranked(entrants, clock)
-    contest = {
-        name: record.clock(clock) for name, record in entrants.items() if name not in marked | is_open and record.clock(clock)
-    }
+    timed = {name: record.clock(clock) for name, record in entrants.items() if name not in marked | is_open}
+    contest = {name: heats for name, heats in timed.items() if heats}
     placed = places(contest, roof_heats, base_heats)
 
     def cell(record: Record, name: str = "") -> Cell:

@@ -72,9 +72,8 @@ class Cell:
     @property
     def is_unsteady(self) -> bool:
         """Whether the GPU was throttled or slow in some of the rounds, counted or not."""
-        return bool(self.record.clock("unsteady")) or (
-            bool(self.samples) and any(state.is_throttled for state in self.record.telemetry)
-        )
+        throttled = any(state.is_throttled for state in self.record.telemetry)
+        return bool(self.record.clock("unsteady") or (self.samples and throttled))
 
     @property
     def is_overlapping(self) -> bool:
@@ -128,9 +127,8 @@ class Standing:
     score is in % of roof; `passed` of `timed` cases that count were passed; speedup is the geometric mean over the speedup_cases
     where both the baseline and the implementation passed; scored and sped_up are both with their intervals. failed_hard (the
     dagger) holds the ids of the untimed cases that it failed, and of the timed cases in which it was right in the check and wrong
-    in a timed call. open_cases holds the ids of those
-    of the timed cases in which its time is open and does not count. weighted_ns is the sum of weight x latency, None if a case
-    with a weight was not passed; weighted_speedup is the baseline's over it.
+    in a timed call; open_cases those of the timed cases in which its time is open and does not count. weighted_ns is the sum of
+    weight x latency, None if a case with a weight was not passed; weighted_speedup is the baseline's over it.
     """
 
     operator: str

@@ -87,8 +87,7 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
     mine, theirs = own.traffic_factor, best.traffic_factor
     if mine and mine > MORE * (theirs or 1) and not any(found.moves for found in counted):
         yield f"moves {mine:.2f}× the ideal bytes" + (f", {rival} {theirs:.2f}×" if theirs else "")
-    registers, spilled = (max((k[at] for k in _resources(own)), default=0) for at in (0, 1))
-    others, kept = (max((k[at] for k in _resources(best)), default=0) for at in (0, 1))
+    (registers, spilled), (others, kept) = (_resources(cell) for cell in (own, best))
     if spilled > kept and not any(found.cause == "spills" for found in counted):
         yield f"{spilled} B of stack (spills)"
     if min(registers, others) > 0 and _warps(registers) < FEWER * _warps(others):
@@ -101,8 +100,10 @@ def _is_host_bound(cell: Cell) -> bool:
     return bool(cell.call_ns and cell.latency_ns and cell.call_ns > cell.latency_ns)
 
 
-def _resources(cell: Cell) -> list[tuple[int, int]]:
-    return [(kernel.registers, kernel.stack_bytes) for kernel in cell.record.kernels]
+def _resources(cell: Cell) -> list[int]:
+    """The most registers of its kernels, and bytes of stack."""
+    kernels = [(kernel.registers, kernel.stack_bytes) for kernel in cell.record.kernels]
+    return [max(column) for column in zip(*kernels, strict=True)] or [0, 0]
 
 
 def _warps(registers: int) -> int:

@@ -23,9 +23,8 @@ REASON = 120
 class Entry:
     """One implementation in one case of a run; ns and percent (of roof) are 0 without a time.
 
-    id is that of the case. half is half of the interval, in log terms, infinite with too few
-    placements. counts: it
-    has a time, no dagger, and nothing sealed outranks it. belief follows from all runs (`belief`).
+    id is that of the case. half is half of the interval, in log terms, infinite with too few placements. counts: it has a time, no
+    dagger, and nothing sealed outranks it. belief follows from all runs (`belief`).
     """
 
     case: Case

@@ -170,9 +170,8 @@ def implementation(machine: Machine, name: str) -> list[Part]:
     for title, own in (("Best cells", best[:EXTREMES]), ("Worst cells", best[::-1][:EXTREMES])):
         cells = [(entry.id, *_cell(entry), _when(run)[1]) for run, entry in own]
         parts += table(title, ("case", *_CELL, "run"), cells, left=(0, 4, 5, 6))
-    parts += [*steps_of(machine, lambda _, own: own == name)] or lines(
-        f"No step in {plural(sum(map(len, versions.values())), 'run')}."
-    )
+    count = plural(sum(map(len, versions.values())), "run")
+    parts += [*steps_of(machine, lambda _, own: own == name)] or lines(f"No step in {count}.")
     return [*parts, *_differences(versions)]
 
 
