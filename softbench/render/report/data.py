@@ -63,14 +63,8 @@ def figure_data(figure: Figure, looks: Looks) -> dict[str, Any]:
 
 
 def _variant(record: Record) -> dict[str, Any]:
-    variant = record.variant
-    return {
-        "id": variant.id,
-        "family": variant.family,
-        "path": variant.path,
-        "source": variant.source_hash,
-        "summary": variant.summary,
-    }
+    own = record.variant
+    return {"id": own.id, "family": own.family, "path": own.path, "source": own.source_hash, "summary": own.summary}
 
 
 def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, Measure]) -> dict[str, Any]:

@@ -95,15 +95,5 @@ def _side(part: Table, index: int) -> str | None:
 
 def _payload(figures: Sequence[Figure], looks: Looks) -> dict[str, Any]:
     """The data that the script of a page expects, with figures only."""
-    return {
-        "baseline": "",
-        "baselines": [],
-        "clock": "",
-        "peak": None,
-        "implementations": [],
-        "cases": [],
-        "variants": [],
-        "cells": [],
-        "slices": [],
-        "figures": [figure_data(shown, looks) for shown in figures],
-    }
+    empty = dict.fromkeys(("baselines", "implementations", "cases", "variants", "cells", "slices"), ())
+    return {"baseline": "", "clock": "", "peak": None, **empty, "figures": [figure_data(shown, looks) for shown in figures]}

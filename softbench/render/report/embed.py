@@ -16,25 +16,8 @@ from softbench.render.report.library import plotly
 
 STYLES = ("base.css", "tables.css", "dialog.css", "print.css")
 SCRIPTS = (
-    "unpack.js",
-    "stats.js",
-    "format.js",
-    "board.js",
-    "state.js",
-    "theme.js",
-    "copy.js",
-    "grid.js",
-    "heatmap.js",
-    "speedups.js",
-    "samples.js",
-    "details.js",
-    "charts.js",
-    "focus.js",
-    "sort.js",
-    "cells.js",
-    "print.js",
-    "pictures.js",
-    "main.js",
+    *("unpack.js", "stats.js", "format.js", "board.js", "state.js", "theme.js", "copy.js", "grid.js", "heatmap.js", "speedups.js"),
+    *("samples.js", "details.js", "charts.js", "focus.js", "sort.js", "cells.js", "print.js", "pictures.js", "main.js"),
 )
 """They share one scope, like one file; main.js runs last."""
 

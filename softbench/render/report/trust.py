@@ -30,22 +30,12 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
 
     passports are those of the runs of the board, if there are several.
     """
-    timed = [(case, cell) for case in board.timed for cell in case.cells.values() if cell.samples]
+    cells = [cell for case in board.timed for cell in case.cells.values() if cell.samples]
     of_times: list[Check | None] = []
-    if timed:
-        cells = [cell for _, cell in timed]
+    if cells:
         of_times = [
-            _clock(board),
-            _sealed(board),
-            _roofs(board),
-            _calibrated(board),
-            _decided(board),
-            _placements(cells),
-            _calls(cells),
-            _throttled(board),
-            _warm(cells),
-            _overlapping(cells),
-            _busy(board),
+            *(_clock(board), _sealed(board), _roofs(board), _calibrated(board), _decided(board)),
+            *(_placements(cells), _calls(cells), _throttled(board), _warm(cells), _overlapping(cells), _busy(board)),
         ]
     runs = passports or (board.passport,)
     of_sources = dict.fromkeys(about(run) for about in (_commit, _confined) for run in runs)
@@ -77,9 +67,8 @@ def _sealed(board: Board) -> Check | None:
 def _roofs(board: Board) -> Check | None:
     if not (cases := without_roof(board)):
         return None
-    text = (
-        f"the roof has no time in {len(cases)} of {plural(len(board.timed), 'case')}: no % there, scores against the fastest pass"
-    )
+    where = f"{len(cases)} of {plural(len(board.timed), 'case')}"
+    text = f"the roof has no time in {where}: no % there, scores against the fastest pass"
     return Check(False, text, tuple(cell for case in cases for cell in case.cells.values() if cell.samples), "roof without a time")
 
 
@@ -96,9 +85,9 @@ def _calibrated(board: Board) -> Check | None:
             return Check(False, f"the {clock.clock} clock {why}{where}; it was not used")
         if clock.fault:
             return Check(False, f"the {clock.clock} clock was not checked: {clock.fault}")
-    worst = max(map(calibration.share_off, tried))
+    off = max(map(calibration.share_off, tried))
     return Check(
-        True, f"clocks checked against kernels of known duration: {names}, times right within {worst:.2%}; ranks rest on ratios"
+        True, f"clocks checked against kernels of known duration: {names}, times right within {off:.2%}; ranks rest on ratios"
     )
 
 
@@ -190,10 +179,8 @@ def _overlapping(cells: list[Cell]) -> Check | None:
 
 def _once_a_case(board: Board) -> list[Record]:
     """The record with the most telemetry of every timed case: all that ran in a placement share its readings."""
-    records = []
-    for case in board.timed:
-        records.append(max((cell.record for cell in case.participants), key=lambda record: len(record.telemetry)))
-    return records
+    shown = ([cell.record for cell in case.participants] for case in board.timed)
+    return [max(records, key=lambda record: len(record.telemetry)) for records in shown]
 
 
 def _span(values: list[int]) -> str:

@@ -1,12 +1,14 @@
 """Times by other clocks over those by the ranking clock, case by case."""
 
-from softbench.analysis.leaderboard import Board
+from functools import partial
+
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import shape_text
 from softbench.analysis.leaderboard.inversions import OTHERS
 from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.render.report.contents import Cells
-from softbench.render.report.figure import Axis, Figure, FigureView, Series
-from softbench.render.report.figures.ratio import points_by_name
+from softbench.render.report.figure import Axis, Figure, FigureView
+from softbench.render.report.figures.ratio import Point, scattered
 
 
 def figure(board: Board, cells: Cells) -> Figure:
@@ -14,8 +16,8 @@ def figure(board: Board, cells: Cells) -> Figure:
     ranking = board.passport.ranking_clock
     views = []
     for clock, what in OTHERS.items():
-        series = _series(board, cells, clock) if clock != ranking else []
-        if series:
+        series = scattered(board.timed, cells, partial(_point, clock))
+        if series and clock != ranking:
             views.append(FigureView(f"{clock}: {what}", series))
     return Figure(
         "clocks",
@@ -28,24 +30,8 @@ def figure(board: Board, cells: Cells) -> Figure:
     )
 
 
-def _series(board: Board, cells: Cells, clock: str) -> list[Series]:
-    series = []
-    for (name, role), points in points_by_name(board.timed).items():
-        both = [
-            (case, cell, latency_ns(heats), cell.latency_ns)
-            for case, cell in points
-            if (heats := cell.record.clock(clock)) and cell.latency_ns and role != "roof"
-        ]
-        if both:
-            series.append(
-                Series(
-                    name,
-                    [round(ranked / 1e3, 3) for _, _, _, ranked in both],
-                    [round(other / 1e3, 3) for _, _, other, _ in both],
-                    [f"{case.case.id} {shape_text(case.case)}" for case, _, _, _ in both],
-                    [cells.number(cell) for _, cell, _, _ in both],
-                    role,
-                    loose=True,
-                )
-            )
-    return series
+def _point(clock: str, case: CaseBoard, cell: Cell) -> Point | None:
+    heats = cell.record.clock(clock)
+    if not heats or not cell.latency_ns:
+        return None
+    return f"{case.case.id} {shape_text(case.case)}", round(cell.latency_ns / 1e3, 3), round(latency_ns(heats) / 1e3, 3)

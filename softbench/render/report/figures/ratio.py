@@ -1,6 +1,6 @@
 """Time over that of the roof, in small multiples: over columns, and shape by shape for few rows or where flops count."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import dtype_text, section_title, sections, shape_text, variety
@@ -9,7 +9,8 @@ from softbench.model import OPEN, Case
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
-Point = tuple[CaseBoard, Cell]
+Point = tuple[str, float, float]
+"""Key, x and y."""
 ALT = "Time of every implementation over that of the roof kernel, case by case; lower is faster, 1 is as fast as the roof."
 TIME = Axis("time over the roof", "log", "ratio")
 
@@ -59,9 +60,20 @@ def _series(cells: Cells, cases: Sequence[CaseBoard], joined: bool, by_name: boo
         yield Series(name, words if by_name else numbers, y, words, drawn, role, loose=not joined)
 
 
-def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[Point]]:
+def scattered(cases: Sequence[CaseBoard], cells: Cells, point: Callable[[CaseBoard, Cell], Point | None]) -> list[Series]:
+    """Loose points by name, one for each cell that has one; none of the roof."""
+    found = []
+    for (name, role), timed in points_by_name(cases).items():
+        known = [(cells.number(cell), *at) for case, cell in timed if role != "roof" and (at := point(case, cell))]
+        if known:
+            numbers, keys, x, y = map(list, zip(*known, strict=True))
+            found.append(Series(name, x, y, keys, numbers, role, loose=True))
+    return found
+
+
+def points_by_name(cases: Sequence[CaseBoard]) -> dict[tuple[str, str], list[tuple[CaseBoard, Cell]]]:
     """(name, role) -> its cells with a time: entrants by name, open ones, then references, then the roof."""
-    points: dict[tuple[str, str], list[Point]] = {}
+    points: dict[tuple[str, str], list[tuple[CaseBoard, Cell]]] = {}
     for role in ("entrant", OPEN, "reference", "roof"):
         for case in cases:
             for name, cell in _of_role(case, role).items():

@@ -41,13 +41,8 @@ def status(record: Record, word: str) -> Markup:
 def outcome(group: StatusGroup) -> Markup:
     """All cells of one status and reason: implementations, reason, cases, and the command that repeats one."""
     first = group.records[0]
-    head = [
-        status(first, f"{group.word} ×{len(group.records)}"),
-        " ",
-        tag("bdi", who(group.records)),
-        ": ",
-        tag("bdi", group.reason),
-    ]
+    word = status(first, f"{group.word} ×{len(group.records)}")
+    head = [word, " ", tag("bdi", who(group.records)), ": ", tag("bdi", group.reason)]
     ids = list(dict.fromkeys(record.case.id for record in group.records))
     where = join((tag("code", case) for case in ids), ", ")
     if len(ids) > MANY_CASES:

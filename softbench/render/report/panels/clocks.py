@@ -21,12 +21,8 @@ def clocks(contents: Contents) -> Markup:
     if made is None:
         return EMPTY
     pairs = inversions(contents.board)
-    parts = [
-        _summary(contents.board, pairs),
-        figure(made, contents.cells.looks, contents.cells.implementations),
-        _list(contents.board, pairs),
-    ]
-    return panel("clocks", made.title, *parts, lead=LEAD)
+    drawn = figure(made, contents.cells.looks, contents.cells.implementations)
+    return panel("clocks", made.title, _summary(contents.board, pairs), drawn, _list(contents.board, pairs), lead=LEAD)
 
 
 def _summary(board: Board, found: Sequence[Inversion]) -> Markup:

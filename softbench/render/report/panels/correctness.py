@@ -56,14 +56,11 @@ def _hard(contents: Contents, operator: str) -> list[Markup]:
         return []
     parts = [tag("h3", "Hard cases: ", tag("bdi", short(operator)))]
     if bad:
-        parts += [
-            tag("h4", f"Somebody fails ({len(bad)})"),
-            _matrix(contents, operator, bad, f"{operator}: hard cases that somebody fails"),
-        ]
+        body = _matrix(contents, operator, bad, f"{operator}: hard cases that somebody fails")
+        parts += [tag("h4", f"Somebody fails ({len(bad)})"), body]
     if good:
-        title = f"Nobody fails ({len(good)})"
         body = _matrix(contents, operator, good, f"{operator}: hard cases that nobody fails")
-        parts.append(tag("details", tag("summary", title), body, class_="small"))
+        parts.append(tag("details", tag("summary", f"Nobody fails ({len(good)})"), body, class_="small"))
     return parts
 
 
@@ -84,13 +81,8 @@ def _columns(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[st
 
 def _matrix(contents: Contents, operator: str, cases: Sequence[CaseBoard], label: str) -> Markup:
     shown = _columns(contents.board, operator, cases)
-    rows = [
-        [
-            row_head(tag("bdi", short(case.case.id, 100)), title=case.case.id),
-            *(_cell(contents, case.cells.get(who)) for who in shown),
-        ]
-        for case in cases
-    ]
+    heads = (row_head(tag("bdi", short(case.case.id, 100)), title=case.case.id) for case in cases)
+    rows = [[head, *(_cell(contents, case.cells.get(who)) for who in shown)] for head, case in zip(heads, cases, strict=True)]
     header = ["case", *(name(who, 16) for who in shown)]
     return table(header, rows, label=label, class_="matrix", data_grid="")
 

@@ -74,9 +74,8 @@ def _answers(contents: Contents, operator: str) -> list[Markup]:
     if best is None:
         cards.append(_answer("Who wins", "nobody", "every timed implementation fails a hard case or timed calls (†)"))
     elif leader is None:
-        scores = join(
-            [name(best.implementation), f" scores best, {_score(best)} % of roof, but ", headline.undecided(board, operator)]
-        )
+        why = headline.undecided(board, operator)
+        scores = join([name(best.implementation), f" scores best, {_score(best)} % of roof, but ", why])
         cards.append(_answer("Who wins", "undecided", scores))
     else:
         cards += [_who(board, leader, scored), _how_much(contents, leader, scored)]
@@ -175,12 +174,8 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
     own = sum(leader.implementation in case.cells for case in hard)
     none = f"no hard case, of {len(hard)} here, was put to it" if hard else "this run holds no hard case"
     checked = f"{plural(own, 'hard case')} among them" if own else none
-    return _answer(
-        join(["Is ", name(leader.implementation), " right"]),
-        f"{passed} of {plural(asked, 'case')}",
-        checked,
-        f"everybody's cells: {said}",
-    )
+    question = join(["Is ", name(leader.implementation), " right"])
+    return _answer(question, f"{passed} of {plural(asked, 'case')}", checked, f"everybody's cells: {said}")
 
 
 def _trust(contents: Contents) -> Markup:
@@ -230,10 +225,10 @@ def _not_measured(board: Board) -> Markup:
         parts.append(tag("p", "Not selected in this run: ", join((name(text) for text in absent), ", "), "."))
     if not parts:
         return EMPTY
-    counts = {
-        "not run": plural(board.missing, "case") * bool(board.missing),
-        "failed or refused": plural(cells, "cell") * bool(cells),
-    }
-    counts["not selected"] = plural(len(absent), "implementation") * bool(absent)
-    summary = tag("summary", "; ".join(f"{count} {word}" for word, count in counts.items() if count))
+    counts = (
+        (board.missing, "case", "not run"),
+        (cells, "cell", "failed or refused"),
+        (len(absent), "implementation", "not selected"),
+    )
+    summary = tag("summary", "; ".join(f"{plural(count, noun)} {word}" for count, noun, word in counts if count))
     return tag("details", summary, *parts, class_="small", open="" if board.missing else None)

@@ -37,10 +37,8 @@ ROWS = tag(
 
 
 def heatmap(contents: Contents) -> Markup:
-    found = sections(contents.board)
-    tables = [
-        join([tag("h3", tag("bdi", section_title(section))), _table(contents, section, cases)]) for section, cases in found.items()
-    ]
+    found = sections(contents.board).items()
+    tables = [join([tag("h3", tag("bdi", section_title(key))), _table(contents, key, cases)]) for key, cases in found]
     meanings = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
     steps = (tag("span", f"{at} %", style=f"--heat:{tint(at):.2f}", class_="tint") for at in (50, 70, 80, 90, 95, 100))
     meanings = join([meanings, tag("p", "tint: ", *steps, class_="note", id="tints")])

@@ -38,10 +38,6 @@ class Rung:
     idea: str
 
 
-def gain_text(gain: Gain | None) -> str:
-    return f"{gain.factor:.2f}×" if gain else ""
-
-
 def ladders(board: Board, operator: str) -> Iterator[tuple[str, list[Rung]]]:
     """The rungs of every family with a ladder, in rising order."""
     cases = [case for case in board.timed if case.case.operator == operator]
@@ -108,4 +104,4 @@ def _ladder(rungs: Sequence[Rung], label: str) -> Markup:
 
 
 def _shown(gain: Gain | None) -> Markup:
-    return join([gain_text(gain), tag("small", plural(gain.cases, "case"))]) if gain else Markup("-")
+    return join([f"{gain.factor:.2f}×", tag("small", plural(gain.cases, "case"))]) if gain else Markup("-")

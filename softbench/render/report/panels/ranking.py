@@ -14,7 +14,7 @@ from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_h
 from softbench.render.report.panels.blocks import key
 from softbench.render.report.slices import Slice
 
-HEADER = (*("rank", "implementation", "family", "score", "coverage", "speed-up", "alone first", "tied first", "cannot tell"),)
+HEADER = ("rank", "implementation", "family", "score", "coverage", "speed-up", "alone first", "tied first", "cannot tell")
 
 
 def ranking(contents: Contents) -> Markup:
@@ -133,9 +133,8 @@ def _parts(contents: Contents, operator: str) -> Markup:
         if standing.score is not None
     ]
     label = f"{short(operator)}: score and speed-up by dtype and regime"
-    title = tag(
-        "h3", "Score by dtype and regime, the highest in bold, below it the speed-up over ", baseline(contents), class_="minor"
-    )
+    said = "Score by dtype and regime, the highest in bold, below it the speed-up over "
+    title = tag("h3", said, baseline(contents), class_="minor")
     return join([title, table(header, rows, label=label, class_="parts")])
 
 
