@@ -12,8 +12,6 @@ from softbench.cli import measuring
 from softbench.model import Case, Run
 from softbench.texts import InputError
 
-_PROFILES = {True: "timed", False: "checked"}
-
 
 def run(
     kernels: Iterable[str | Path],
@@ -88,7 +86,7 @@ def _profiles(cases: Sequence[Case], project: Path) -> str:
         }  # fmt: skip
         group |= {"params": dict(case.params)} if case.params else {}
         group |= {"weight": case.weight} if case.weight else {}
-        profile = made.setdefault(_PROFILES[case.timed], {"description": "own", "timed": case.timed, "groups": []})
+        profile = made.setdefault("timed" if case.timed else "checked", {"description": "own", "timed": case.timed, "groups": []})
         profile["groups"].append(group)
     (project / "shapes.yaml").write_text(json.dumps({"profiles": made}))
     return ",".join(made)

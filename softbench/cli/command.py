@@ -58,6 +58,10 @@ def formats(*further: str) -> Argument:
     return argument("--format", choices=choices, default="text", help=what)
 
 
+def folders(what: str) -> Argument:
+    return argument("--impls", metavar="DIR", action="append", default=[], help=f"{what}; can be repeated")
+
+
 FORMAT = formats()
 REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
 CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")

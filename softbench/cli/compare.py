@@ -5,20 +5,8 @@ from pathlib import Path
 
 from softbench.analysis import compare
 from softbench.analysis.compare import forest, summary
-from softbench.cli.command import (
-    CASES,
-    FORMATS,
-    REPORTS,
-    RUN,
-    Command,
-    CommandResult,
-    argument,
-    formats,
-    only,
-    printed,
-    read,
-    write,
-)
+from softbench.cli import command
+from softbench.cli.command import CASES, FORMATS, REPORTS, RUN, Command, CommandResult, argument, only, printed, read, write
 from softbench.render import github, report
 from softbench.texts import InputError, share
 
@@ -29,12 +17,8 @@ def _run(options: argparse.Namespace) -> CommandResult:
     comparison = compare.compare(before, after)
     if options.output:
         title = f"{comparison.after.run_id} against {comparison.before.run_id}"
-        write(
-            Path(options.output),
-            report.render_document(
-                title, summary.document(comparison, whole=True, fold=True), forest=forest.forest(comparison.cells)
-            ),
-        )
+        every = summary.document(comparison, whole=True, fold=True)
+        write(Path(options.output), report.render_document(title, every, forest=forest.forest(comparison.cells)))
     if options.format == "comment":
         text = github.comment(comparison, limit)
     else:
@@ -68,7 +52,7 @@ COMMAND = Command(
         CASES,
         REPORTS,
         argument("--all", action="store_true", help="also list cells whose verdict is same or cannot tell"),
-        formats("comment"),
+        command.formats("comment"),
         argument("--output", metavar="FILE", help="also write a page of every cell"),
         argument(
             "--fail-on", metavar="PERCENT", help="exit with 1 if a cell of B fell from a pass, or is slower by at least this: 2%%"

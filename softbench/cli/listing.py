@@ -8,7 +8,7 @@ from typing import NamedTuple
 from softbench import resources
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard.formatting import plural, short, some
-from softbench.cli.command import FORMAT, Command, CommandResult, argument, printed
+from softbench.cli.command import FORMAT, Command, CommandResult, folders, printed
 from softbench.measure import device
 from softbench.model import Variant
 
@@ -86,11 +86,6 @@ COMMAND = Command(
     "list",
     "list the implementations, their requirements, and whether this machine meets them",
     (("softbench list", "those that come with softbench"), ("softbench list --impls kernels", "and those of your own folder")),
-    (
-        argument(
-            "--impls", metavar="DIR", action="append", default=[], help="further folder of implementation files; can be repeated"
-        ),
-        FORMAT,
-    ),
+    (folders("further folder of implementation files"), FORMAT),
     _run,
 )

@@ -48,10 +48,8 @@ def _command(source: Path, target: Path) -> Sequence[str]:
     for name in [chosen] if chosen else BROWSERS:
         if program := shutil.which(name):
             return (program, *_headless(source, target))
-    raise InputError(
-        "a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one, write .svg, "
-        "or save it by the page's button"
-    )
+    instead = "install one, write .svg, or save it by the page's button"
+    raise InputError(f"a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: {instead}")
 
 
 def _headless(source: Path, target: Path) -> list[str]:

@@ -17,9 +17,6 @@ from softbench.render.report.contents import repeat_command
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
-KERNEL_NAME = 50
-"""Characters of a kernel's name, which leave room for its figures in 80 columns."""
-
 
 def _run(options: argparse.Namespace) -> CommandResult:
     board = leaderboard.build(read(options, options.run))
@@ -68,23 +65,16 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
     declared = f"Declared beforehand: {record.known_failure}" if record.known_failure else ""
     tier = ": ".join(filter(None, [record.tier, record.open_because]))
     source = f"{variant.path}, family {variant.family}, source {variant.source_hash}"
-    yield from lines(
-        f"{status_text(record)}{role}",
-        record.reason,
-        tier,
-        declared,
-        variant.summary,
-        source,
-        error_text(record),
-        *map(notes.sentence, record.notes),
-    )
+    said = (f"{status_text(record)}{role}", record.reason, tier, declared, variant.summary, source, error_text(record))
+    yield from lines(*said, *map(notes.sentence, record.notes))
     for title, own in (("Traceback", record.traceback), ("Kernel output", record.output)):
         yield from (Heading(title), Lines(own, commands=True)) if own else ()
     figures = zip(FIGURES, cell_figures(cell), strict=True)
     yield from table("Figures", ("figure", "value"), [pair for pair in figures if pair[1]], left=(0,))
     for samples in record.samples:
         yield from _samples(samples)
-    kernels = [(short(k.name, KERNEL_NAME), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
+    # Names of 50 characters leave room for the figures in 80 columns.
+    kernels = [(short(k.name, 50), str(k.registers), str(k.stack_bytes), str(k.shared_bytes)) for k in record.kernels]
     yield from table("Kernels", ("kernel", "registers", "stack B", "shared B"), kernels)
     yield from _telemetry(record)
     if record.role != "roof":
@@ -95,21 +85,14 @@ def _document(board: Board, cell: Cell) -> Iterator[Part]:
 def _datasets(board: Board, cell: Cell) -> Iterator[Dataset]:
     record = cell.record
     yield cells([cell])
-    placements = [
-        (own.clock, own.heat, own.cache, own.launches, place, rounds)
-        for own in record.samples
-        for place, rounds in enumerate(own.ns, start=1)
-    ]
-    yield Dataset("samples", ("clock", "heat", "cache", "launches", "placement", "sample_ns"), tuple(placements))
-    kernels = tuple(map(astuple, record.kernels))
-    yield Dataset("kernels", tuple(field.name for field in fields(KernelResources)), kernels)
+    placements = ((own, place, rounds) for own in record.samples for place, rounds in enumerate(own.ns, start=1))
+    samples = tuple((own.clock, own.heat, own.cache, own.launches, *rest) for own, *rest in placements)
+    yield Dataset("samples", ("clock", "heat", "cache", "launches", "placement", "sample_ns"), samples)
+    yield Dataset("kernels", tuple(field.name for field in fields(KernelResources)), tuple(map(astuple, record.kernels)))
     states = tuple((place, *astuple(state)) for place, state in enumerate(record.telemetry, start=1))
     yield Dataset("telemetry", ("placement", *(field.name for field in fields(Telemetry))), states)
-    texts = {
-        "traceback": record.traceback,
-        "output": record.output,
-        "repeat": () if record.role == "roof" else (repeat_command(record, board.passport),),
-    }
+    repeat = () if record.role == "roof" else (repeat_command(record, board.passport),)
+    texts = {"traceback": record.traceback, "output": record.output, "repeat": repeat}
     yield Dataset("lines", ("of", "line"), tuple((of, line) for of, lines in texts.items() for line in lines))
 
 

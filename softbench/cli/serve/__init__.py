@@ -12,9 +12,6 @@ from pathlib import Path
 from softbench.cli.command import Command, CommandResult, argument
 from softbench.texts import InputError
 
-MOST_WAITING = 1000
-JOB_LIMIT_S = 3600.0
-TIMEOUT_S = 120.0
 _LEAST_TOKEN = 16
 
 
@@ -30,14 +27,8 @@ def _run(options: argparse.Namespace) -> CommandResult:
     listener, where = _unix(Path(options.socket)) if options.socket else _local(options.port)
     print(f"softbench serve: {where}, {len(queue.waiting)} jobs wait", file=sys.stderr, flush=True)
     jobs = runner.Runner(queue, options.job_limit, options.timeout)
-    settings = uvicorn.Config(
-        app.build(queue, jobs, token),
-        log_level="warning",
-        access_log=False,
-        lifespan="on",
-        timeout_graceful_shutdown=2,
-        server_header=False,
-    )
+    quiet = {"log_level": "warning", "access_log": False, "server_header": False}
+    settings = uvicorn.Config(app.build(queue, jobs, token), lifespan="on", timeout_graceful_shutdown=2, **quiet)
     try:
         uvicorn.Server(settings).run(sockets=[listener])
     finally:
@@ -135,11 +126,9 @@ COMMAND = Command(
         argument("--socket", metavar="PATH", help="Unix socket to listen on, instead of a port"),
         argument("--port", metavar="N", type=_port, default=8750, help="port of 127.0.0.1 (default: %(default)s)"),
         argument("--token-file", metavar="FILE", required=True, help="file with the token that requests must show"),
-        argument(
-            "--most-waiting", metavar="N", type=_count, default=MOST_WAITING, help="jobs that may wait (default: %(default)s)"
-        ),
-        argument("--job-limit", **_LIMIT, default=JOB_LIMIT_S, help="longest time of a job (default: %(default)g)"),
-        argument("--timeout", **_LIMIT, default=TIMEOUT_S, help="as --softbench-timeout (default: %(default)g)"),
+        argument("--most-waiting", metavar="N", type=_count, default=1000, help="jobs that may wait (default: %(default)s)"),
+        argument("--job-limit", **_LIMIT, default=3600.0, help="longest time of a job (default: %(default)g)"),
+        argument("--timeout", **_LIMIT, default=120.0, help="as --softbench-timeout (default: %(default)g)"),
     ),
     _run,
 )

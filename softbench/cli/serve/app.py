@@ -39,13 +39,6 @@ def _json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None
     return Response(data if isinstance(data, str) else json.dumps(data) + "\n", status, headers, "application/json")
 
 
-def _lines(lines: AsyncIterator[bytes]) -> Any:
-    """An answer that goes on as long as there are lines."""
-    from starlette.responses import StreamingResponse
-
-    return StreamingResponse(lines, media_type="application/x-ndjson")
-
-
 class _Answers:
     """The answer to each request. Requests and responses are those of starlette."""
 
@@ -95,8 +88,9 @@ class _Answers:
         return _json(shown(self._runner.cancel(job)))
 
     async def events(self, request: Any) -> Any:
-        lines = runner.events(self._queue, self._job(request).id)
-        return _lines(lines)
+        from starlette.responses import StreamingResponse
+
+        return StreamingResponse(runner.events(self._queue, self._job(request).id), media_type="application/x-ndjson")
 
     async def result(self, request: Any) -> Any:
         job = self._job(request)
@@ -166,12 +160,7 @@ def build(queue: Queue, jobs: Runner, token: str) -> Any:
         return _json({"error": f"{error.detail}: {request.method} {request.url.path!r:.80}"}, error.status_code)
 
     answers = _Answers(queue, jobs, token)
-    routes = [
-        Route("/jobs", answers.guarded(answers.submit), methods=["POST"]),
-        Route("/jobs", answers.guarded(answers.every), methods=["GET"]),
-        Route("/jobs/{job}", answers.guarded(answers.one), methods=["GET"]),
-        Route("/jobs/{job}/cancel", answers.guarded(answers.cancel), methods=["POST"]),
-    ]
-    for name in ("events", "result", "records", "output"):
-        routes.append(Route(f"/jobs/{{job}}/{name}", answers.guarded(getattr(answers, name)), methods=["GET"]))
+    known = [("POST", "", "submit"), ("GET", "", "every"), ("GET", "/{job}", "one"), ("POST", "/{job}/cancel", "cancel")]
+    known += [("GET", f"/{{job}}/{name}", name) for name in ("events", "result", "records", "output")]
+    routes = [Route(f"/jobs{path}", answers.guarded(getattr(answers, name)), methods=[method]) for method, path, name in known]
     return Starlette(routes=routes, lifespan=running, exception_handlers={404: unknown, 405: unknown})

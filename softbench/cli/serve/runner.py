@@ -62,7 +62,9 @@ class Runner:
 
     async def _one(self, job: Job) -> None:
         try:
-            self._fresh(job)
+            # What an earlier attempt left.
+            shutil.rmtree(self.queue.project(job) / "reports", ignore_errors=True)
+            self.queue.events(job).unlink(missing_ok=True)
             begun, self._next = await self._ready(), None
         except OSError as error:
             self.queue.update(job, state=FAILED, ended=now(), reason=f"pytest cannot be started: {error.strerror}")
@@ -111,23 +113,11 @@ class Runner:
         changes = {"exit_code": code if state in (DONE, FAILED) else None, "reason": reason.get(state, "")}
         self.queue.update(job, state=state, ended=now(), process=(), **changes)
 
-    def _fresh(self, job: Job) -> None:
-        """Remove what an earlier attempt left."""
-        shutil.rmtree(self.queue.project(job) / "reports", ignore_errors=True)
-        self.queue.events(job).unlink(missing_ok=True)
-
     def _arguments(self, job: Job) -> list[str]:
-        return measuring.arguments_of(
-            [
-                "--softbench-impls=kernels",
-                "--softbench-ladders",
-                "--softbench-no-page",
-                f"--softbench-profile={job.profile}",
-                f"--softbench-timeout={self.timeout_s:g}",
-                f"--softbench-events={self.queue.events(job).resolve()}",
-                *([] if job.budget_s is None else [f"--softbench-budget={job.budget_s:g}"]),
-            ]
-        )
+        words = ["impls=kernels", "ladders", "no-page", f"profile={job.profile}", f"timeout={self.timeout_s:g}"]
+        words += [f"events={self.queue.events(job).resolve()}"]
+        words += [] if job.budget_s is None else [f"budget={job.budget_s:g}"]
+        return measuring.arguments_of([f"--softbench-{word}" for word in words])
 
 
 class _Next:

@@ -1,6 +1,5 @@
 """The claims of others against the newest runs of each machine that have their cells; runs that were sent decide none."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import cast
 from softbench.analysis import claims
 from softbench.analysis.ledger.machines import Machine
 from softbench.cli.site.writing import Shelf
+from softbench.cli.submissions.folder import sha256
 from softbench.records import store
 from softbench.records.claims import ClaimFile
 from softbench.texts import InputError
@@ -29,9 +29,8 @@ def verdicts(
 def _of(machine: Machine, files: Sequence[ClaimFile], paths: Mapping[str, Path], shelf: Shelf) -> list[list[str]]:
     needed = _needed(machine, files)
     own = [run for at, run in enumerate(machine.runs) if at in needed]
-    key = hashlib.sha256(
-        repr((FORM, [vars(file) | {"name": ""} for file in files], [run.file for run in own])).encode()
-    ).hexdigest()
+    told = (FORM, [vars(file) | {"name": ""} for file in files], [run.file for run in own])
+    key = sha256(repr(told).encode())
     if (kept := shelf.kept(f"{key}-claims")) is not None:
         return cast("list[list[str]]", json.loads(kept))
     runs = [store.read(paths[run.passport.run_id]) for run in own]

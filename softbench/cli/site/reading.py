@@ -1,6 +1,5 @@
 """Runs in short from files: each file is read once, then its entries from the site's own folder, by the hash of the file."""
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -14,7 +13,7 @@ from softbench.analysis import ledger
 from softbench.analysis.ledger import Kept
 from softbench.cases import sources
 from softbench.cli.site.writing import Shelf
-from softbench.cli.submissions.folder import MANIFEST, RECORDS, SOURCES, answered, examine, files_of
+from softbench.cli.submissions.folder import MANIFEST, RECORDS, SOURCES, answered, examine, files_of, sha256
 from softbench.model import Passport
 from softbench.records import store
 from softbench.resources import shown
@@ -71,7 +70,7 @@ def _sources(names: Sequence[Path], site: Path, left_out: list[str]) -> Iterator
         try:
             sent = _digest(path.parent) if path.name == RECORDS and (path.parent / MANIFEST).is_file() else ""
             with path.open("rb") as file:
-                digest = hashlib.sha256(file.read(store.lines.MOST_BYTES + 1)).hexdigest()
+                digest = sha256(file.read(store.lines.MOST_BYTES + 1))
         except (OSError, InputError) as error:
             left_out.append(f"{shown(path)}: {getattr(error, 'strerror', None) or error}")
             continue
@@ -117,8 +116,8 @@ def _key(source: Source) -> str:
 
 def _digest(folder: Path) -> str:
     """Of all files of a submission, which are few and bounded. Raises InputError where they are not."""
-    named = ((path, hashlib.sha256((folder / path).read_bytes()).hexdigest()) for path in sorted(files_of(folder)))
-    return hashlib.sha256(repr(list(named)).encode()).hexdigest()[:32]
+    named = [(path, sha256((folder / path).read_bytes())) for path in sorted(files_of(folder))]
+    return sha256(repr(named).encode())[:32]
 
 
 def _restored(source: Source, data: bytes | None) -> Kept | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from softbench.cases import sources
-from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument
+from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument, folders
 from softbench.cli.submissions.folder import MANIFEST, RECORDS, SCHEMA, SOURCES, Fault, answered, examine, is_plain, sha256
 from softbench.model import Run, Variant
 from softbench.records import store
@@ -84,13 +84,7 @@ COMMAND = Command(
     (
         argument("run", metavar="RUN", help=RUN),
         argument("--to", metavar="FOLDER", required=True, help="folder of submissions"),
-        argument(
-            "--impls",
-            metavar="DIR",
-            action="append",
-            default=[],
-            help="folder of implementation files that took part; can be repeated",
-        ),
+        folders("folder of implementation files that took part"),
         REPORTS,
     ),
     _run,

@@ -7,7 +7,7 @@ another version, which a table keeps apart and a comparison over time is about.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from softbench.model import Passport, Record
 
@@ -108,14 +108,9 @@ def _branch(driver: str) -> str:
 
 
 def _harmless(a: Passport, b: Passport) -> Iterator[str]:
-    def values(source: Any) -> tuple[str, str]:
-        return str(source(a) or "unknown"), str(source(b) or "unknown")
-
-    for text, (x, y) in {
-        "cards": values(lambda p: p.device.get("pci")),
-        "drivers": values(lambda p: p.device.get("driver")),
-        "commits of softbench": values(lambda p: p.commit),
-    }.items():
+    values = [("cards", a.device.get("pci"), b.device.get("pci")), ("drivers", a.device.get("driver"), b.device.get("driver"))]
+    for text, *both in (*values, ("commits of softbench", a.commit, b.commit)):
+        x, y = (str(value or "unknown") for value in both)
         if x != y:
             yield f"two {text}: {x} and {y}"
 
