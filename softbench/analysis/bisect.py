@@ -200,7 +200,6 @@ class Step:
 
 
 def document(result: Sequence[str], steps: Sequence[Step]) -> Document:
-    """The sentences of the result, and one row per step."""
     header = ("commit", "subject", "against", "", "status", "change", "interval", "ms", "ms there")
     rows = []
     for step in steps:
@@ -216,5 +215,4 @@ def document(result: Sequence[str], steps: Sequence[Step]) -> Document:
 
 
 def datasets(steps: Sequence[Step], result: Dataset) -> tuple[Dataset, ...]:
-    """The steps under `COLUMNS`, and the result."""
     return Dataset("steps", COLUMNS, tuple(step.row for step in steps)), result

@@ -67,7 +67,6 @@ class _Search:
         return contest.and_more(later[0]) if later else contest
 
     def add(self, commit: Commit, old: Commit, contest: Contest, verdict: str) -> Step:
-        """Note a step, and say what it found."""
         self.steps.append(Step(commit.id, commit.subject, old.id, old.name, contest, verdict))
         self.say(self.steps[-1].sentence)
         return self.steps[-1]
@@ -178,7 +177,6 @@ def _asked(search: _Search, cases: Sequence[str], least: float | None) -> Questi
 
 
 def _result(search: _Search, asked: Question | None, left: Sequence[Commit]) -> list[str]:
-    """What was found, in sentences."""
     kernel, first = search.kernel, search.steps[0]
     if asked is None:
         case = first.contest.case

@@ -80,7 +80,6 @@ def printed(options: argparse.Namespace, document: Document, datasets: Iterable[
 
 
 def read(options: argparse.Namespace, name: str) -> Run:
-    """A run by its id, its file, or as "latest"."""
     return store.load(name, options.reports)
 
 

@@ -54,7 +54,6 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
 
 def _choices(name: str, sub: argparse.ArgumentParser) -> Iterator[str]:
-    """Completions of the options and arguments that have choices."""
     for action in sub._actions:
         if action.choices:
             before = action.option_strings[-1] if action.option_strings else name

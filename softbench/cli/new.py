@@ -62,7 +62,6 @@ def _template(which: str, name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """A new file; a file that exists is not overwritten."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

@@ -97,7 +97,6 @@ def _datasets(board: Board, cell: Cell) -> Iterator[Dataset]:
 
 
 def _samples(samples: Samples) -> Iterator[Part]:
-    """One row per placement: its median, and the range of its rounds."""
     low, high = stats.median_interval(samples)
     interval = f"{microseconds(low)} to {microseconds(high)}" if high < 1e15 else "no interval from so few placements"
     median = f"{microseconds(stats.per_launch_ns(samples))} us, {interval}"

@@ -23,7 +23,6 @@ class Shard:
 
 
 def pack(records: Sequence[Record]) -> str:
-    """The lines of records."""
     return b"".join(map(lines.cell_line, records)).decode()
 
 

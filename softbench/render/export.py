@@ -101,7 +101,6 @@ def _fenced(text: str) -> str:
 
 
 def csv(board: Board) -> str:
-    """The cells of a board, one per line."""
     return csv_text(datasets.board_cells(board))
 
 

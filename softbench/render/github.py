@@ -159,7 +159,6 @@ def _why(*texts: str) -> Iterator[str]:
 
 
 def comment(comparison: RunComparison, limit: float | None = None) -> str:
-    """The comment of a pull request, as Markdown."""
     document = pull_request.document(comparison, limit)
     return fitted([Lines((MARKER,), markdown=True), *document], MOST_COMMENT)
 

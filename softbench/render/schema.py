@@ -206,7 +206,6 @@ TABLES = {
 
 
 def of_command(command: str) -> Schema:
-    """The tables of a command by name."""
     return {key.split()[1]: own for key, own in TABLES.items() if key.split()[0] == command}
 
 

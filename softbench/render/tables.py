@@ -115,7 +115,6 @@ def correctness_table(board: Board, width: int = WIDTH) -> str:
 
 
 def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
-    """`case_document` as text."""
     return document_text(case_document(board, case), width)
 
 
@@ -171,7 +170,6 @@ def machine_tables(machines: Sequence[Machine], width: int = WIDTH) -> str:
 
 
 def share_table(machines: Sequence[Machine], width: int = WIDTH) -> str:
-    """% of roof by case and implementation, one column per machine."""
     parts = [_filled(ACROSS, width)]
     header = ["[M, N]", "implementation", *(short(machine.title, 60) for machine in machines)]
     for title, rows in shares(machines).items():

@@ -66,7 +66,6 @@ def _lines(found: Verdict) -> Iterator[str]:
 
 
 def _asked(found: Verdict) -> str:
-    """The bounds behind a figure."""
     claim = found.claim
     if claim.measure not in FIGURES or found.holds is True:
         return ""

@@ -37,7 +37,6 @@ class Verdict:
 
 
 def verdict(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
-    """What the cases of some runs say of a claim."""
     found = _judged(claim, cases)
     return replace(found, remedies=tuple(_remedies(claim, cases))) if found.holds is False else found
 

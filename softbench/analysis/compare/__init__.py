@@ -57,7 +57,6 @@ class Pair(Move):
 
     @property
     def is_declared(self) -> bool:
-        """Whether it fails as declared in both runs."""
         return leaderboard.is_declared(self.before.record) and leaderboard.is_declared(self.after.record)
 
 
@@ -83,7 +82,6 @@ class RunComparison:
 
     @property
     def timed(self) -> int:
-        """The number of cells with two times."""
         return sum(bool(cell.change) for cell in self.cells)
 
     def of(self, verdict: str) -> list[Pair]:

@@ -151,7 +151,7 @@ def datasets(comparison: RunComparison, limit: float | None = None) -> Iterator[
 
 
 def pair_row(pair: Pair) -> tuple[object, ...]:
-    """A cell of two runs under `COLUMNS`."""
+    """Under `COLUMNS`."""
     change, before, after = pair.change, pair.before, pair.after
     figures = (change.ratio, change.low, change.high, change.placements) if change else (None,) * 4
     return (

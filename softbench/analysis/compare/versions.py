@@ -27,12 +27,10 @@ class VersionPair:
 
     @property
     def apart(self) -> str:
-        """Why the times cannot be compared, or ""."""
         return tiers.apart(self.new, self.old)
 
     @property
     def verdict(self) -> str:
-        """What happened, in a word."""
         if self.apart:
             return f"{self.old.tier} -> {self.new.tier}"
         if self.fell or self.new.status is not self.old.status:
@@ -76,7 +74,6 @@ def _change(new: Record, old: Record, clock: str) -> stats.Comparison | None:
 
 
 def document(found: Iterable[VersionPair], clock: str) -> Document:
-    """One row per pair."""
     rows = []
     for pair in found:
         times = (number(_ns(record, clock), milliseconds) for record in (pair.new, pair.old))

@@ -79,7 +79,6 @@ def _run_rows(number: int, history: History) -> Iterator[tuple[object, ...]]:
 
 
 def verdict(history: History) -> str:
-    """The number of runs, and the last step."""
     runs = plural(len(history.runs), "run")
     if not history.steps:
         return f"{runs}, no step between them." if history.runs[1:] else f"{runs}: a step takes two."

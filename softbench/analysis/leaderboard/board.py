@@ -168,7 +168,6 @@ class Board:
 
     @property
     def missing(self) -> int:
-        """How many cases of its run are missing."""
         return max(0, self.passport.cases - len(self.cases))
 
     @property

@@ -39,7 +39,6 @@ def found(board: Board) -> list[Dependence]:
 
 
 def notes(board: Board) -> list[str]:
-    """Each as a sentence."""
     return [
         f"{short(one.implementation)} takes {statistics.geometric_mean(one.ratios):.2f}x as long with the values "
         f"{one.distribution} as with normal ones, in {len(one.ratios)} of {plural(one.pairs, 'case')} of {one.operator}."

@@ -32,7 +32,6 @@ def cells(own: Iterable[Cell]) -> Dataset:
 
 
 def board_cells(board: Board) -> Dataset:
-    """The cells of all records of a run."""
     return cells(cell for case in board.cases for cell in case.all_cells)
 
 

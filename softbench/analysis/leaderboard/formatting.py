@@ -28,7 +28,6 @@ def ended_early(passport: Passport, cases: int) -> str:
 
 
 def unfinished(board: Board) -> str:
-    """`ended_early` for the run of a board."""
     return ended_early(board.passport, len(board.cases))
 
 
@@ -110,12 +109,10 @@ def variety(case: Case) -> list[str]:
 
 
 def shape_head(cases: Iterable[CaseBoard], of_matrices: str = "[M, N]") -> str:
-    """The header of the column of shapes."""
     return of_matrices if all(len(case.case.shape) == 2 for case in cases) else "shape"
 
 
 def roof_note(cases: Iterable[CaseBoard]) -> str:
-    """What the roof of these cases is, in words."""
     kernels = dict.fromkeys(case.roof.record.variant.implementation for case in cases if case.roof)
     return ", ".join("a copy" if name in ("copy", "host_copy") else short(name) for name in kernels)
 
@@ -138,7 +135,6 @@ def cell_text(cell: Cell) -> str:
 
 
 def rank_mark(cell: Cell) -> str:
-    """The sign behind a rank."""
     return "*" if cell.is_winner else cell.mark
 
 
@@ -150,7 +146,6 @@ def sign(cell: Cell) -> str:
 
 
 def signs(cell: Cell) -> str:
-    """The sign of a cell and its conditions."""
     return f"{sign(cell)}{' ' * (cell.is_open and bool(conditions(cell)))}{conditions(cell)}"
 
 
@@ -212,7 +207,6 @@ def plural(count: int, noun: str) -> str:
 
 
 def some(names: Sequence[str], most: int = 2) -> str:
-    """The first of the names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

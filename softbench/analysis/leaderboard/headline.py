@@ -14,7 +14,6 @@ CLOSE = 1.01
 
 
 def decimals(lead: Estimate) -> int:
-    """How many decimals a lead has at most."""
     return 2 if lead.low > CLOSE else 3
 
 
@@ -122,7 +121,6 @@ def _verdict(board: Board, operator: str, where: str) -> str:
 
 
 def _ratios(board: Board, first: Standing) -> Iterator[str]:
-    """The leader over the next, and over the baseline."""
     found = over_next(board, first)
     if found:
         second, ratio, cases = found

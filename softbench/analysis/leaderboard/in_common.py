@@ -43,7 +43,6 @@ def _properties(failed: Sequence[Case], passed: Sequence[Case]) -> Iterator[Prop
 
 
 def _words(first: Case) -> Iterator[Property]:
-    """Properties of dtypes, layout and distribution."""
     yield first.dtype, lambda case: case.dtype == first.dtype
     if first.out_dtype != first.dtype:
         yield f"output {first.out_dtype}", lambda case: case.out_dtype == first.out_dtype

@@ -62,7 +62,6 @@ class Kept:
 
 
 def condense(run: Run) -> tuple[Entry, ...]:
-    """The entries of a run, in its order."""
     return tuple(_entries(run))
 
 

@@ -89,7 +89,6 @@ def _kinds(machine: Machine) -> Iterator[tuple[str, ...]]:
 
 
 def operator(machine: Machine, name: str) -> list[Part]:
-    """Who leads each timed case of an operator."""
     cases = {id: own[0][1].case for id, own in machine.by_case.items() if id in machine.leads.newest}
     own = [case for case in cases.values() if case.operator == name]
     rows = []
@@ -113,7 +112,6 @@ def told(rows: Sequence[Sequence[str]]) -> list[Part]:
 
 
 def case(machine: Machine, case_id: str) -> list[Part]:
-    """Who leads a case, everybody's newest cell, and earlier leads."""
     past = [_lead(machine, lead) for lead in machine.leads.of_case.get(case_id, [])[::-1]]
     said = "Nobody leads: no sealed or reproduced time."
     if past:
@@ -153,7 +151,6 @@ def _cell(own: Entry) -> tuple[str, ...]:
 
 
 def implementation(machine: Machine, name: str) -> list[Part]:
-    """Its versions, best and worst cells, and steps on one machine."""
     versions: dict[str, list[Kept]] = {}
     newest: dict[str, tuple[Kept, Entry]] = {}
     for at, entry in machine.by_name.get(name, ()):

@@ -47,7 +47,6 @@ class Leads:
     of_kind: dict[Kind, list[KindLead]] = field(default_factory=dict)
 
     def add(self, at: int, run: Kept) -> None:
-        """Enter the next run."""
         touched: dict[str, Kind] = {}
         for entry in (entry for entry in run.entries if entry.case.timed):
             self.newest.setdefault(entry.id, {})[entry.implementation] = at, entry

@@ -26,7 +26,6 @@ class _Refused(Exception):
 
 
 def shown(job: Job) -> dict[str, Any]:
-    """A job as programs see it."""
     found = asdict(job)
     del found["process"]
     return found

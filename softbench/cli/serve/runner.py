@@ -35,7 +35,6 @@ class Runner:
     _next: _Next | None = None
 
     def wake(self) -> None:
-        """There is a new job."""
         self._news.set()
 
     async def run(self) -> None:
@@ -54,7 +53,6 @@ class Runner:
                 await self._next.end()
 
     def cancel(self, job: Job) -> Job:
-        """End a job that waits or runs."""
         job = self.queue.update(job, state=CANCELLED, ended=now(), process=())
         if self._now is not None and self._now[0] == job.id:
             _end(self._now[1])

@@ -73,7 +73,6 @@ def check(data: Any, place: Path) -> tuple[Fields, tuple[str, ...], int]:
 
 
 def job_of(fields: Fields, own: tuple[str, ...], cases: int, number: str, now: str) -> Job:
-    """The job of a submission that was checked."""
     return Job(number, fields.name, own, fields.others, fields.profile or OWN, cases, fields.budget_s, WAITING, now)
 
 

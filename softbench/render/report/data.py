@@ -21,7 +21,6 @@ DIGITS = 6
 
 
 def payload(contents: Contents) -> dict[str, Any]:
-    """Everything that the script knows about a run."""
     board, cells = contents.board, contents.cells
     cases = {case.case.id: number for number, case in enumerate(board.cases)}
     names = {name: number for number, name in enumerate(cells.implementations)}

@@ -32,7 +32,6 @@ def script(names: Sequence[str] = SCRIPTS, start: str = "") -> Markup:
 
 
 def text(name: str) -> str:
-    """The text of one asset of the package."""
     return (resources.files("softbench.render.report") / "assets" / name).read_text(encoding="utf-8")
 
 
@@ -43,7 +42,6 @@ def data_element(value: Any) -> Markup:
 
 
 def plotly_element() -> Markup:
-    """plotly.js, packed."""
     return tag("script", _packed_plotly(), id="library", type="application/gzip")
 
 

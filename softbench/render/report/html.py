@@ -25,7 +25,6 @@ def clean(text: str) -> str:
 
 
 def esc(text: object) -> Markup:
-    """Escaped, clean text."""
     if isinstance(text, Markup):
         return text
     plain = str(text)
@@ -82,7 +81,6 @@ def frame(content: Markup, label: str = "") -> Markup:
 
 
 def row_head(*content: object, **attributes: object) -> Markup:
-    """The cell that names its row."""
     return tag("th", *content, scope="row", **{"class_": "label", **attributes})
 
 

@@ -65,7 +65,6 @@ def html_document(name: str, body: Markup) -> str:
 
 
 def gather(board: Board, published: Sequence[ClaimFile], passports: Sequence[Passport] = ()) -> Contents:
-    """The contents of all panels, computed once."""
     numbered = Cells(board)
     parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
     drawn = {figure.key: figure for figure in figures(board, numbered, published)}
@@ -96,5 +95,4 @@ def _baseline(board: Board) -> Markup | None:
 
 
 def theme() -> Markup:
-    """The button that changes the page's colours."""
     return tag("button", "theme: system", type="button", id="theme", class_="needs-script control")

@@ -140,7 +140,6 @@ def _fastest(case: CaseBoard) -> float:
 
 
 def measures(board: Board) -> dict[str, Measure]:
-    """All measures, by name."""
     return _speeds(board) | _ratios(board)
 
 

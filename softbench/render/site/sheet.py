@@ -42,7 +42,6 @@ def path(kind: str, name: str) -> str:
 
 
 def download(file: str) -> Markup:
-    """The way to the records of a run."""
     return tag("p", tag("a", "Its records", href=f"../records/{file}", download=""), ": every sample, for softbench report.")
 
 

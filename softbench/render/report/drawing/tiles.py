@@ -64,7 +64,6 @@ def _title(view: GridView, block: Block, group: range) -> str:
 
 
 def _label_width(block: Block) -> float:
-    """The width of the labels of rows: sign, name and note."""
     names = max((len(short(row.title, NAME)) for row in block.rows), default=0)
     notes = max((len(row.note) for row in block.rows), default=0)
     return max(len(block.head), names) * LETTER + notes * LETTER * 10 / 12 + (10 if notes else 0) + 14

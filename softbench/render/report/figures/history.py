@@ -46,7 +46,6 @@ def _dtype(case: Case) -> str:
 
 
 def _steps(entry: Series, at: set[tuple[str, str]]) -> Series | None:
-    """The points of a line at its steps."""
     points = [(str(x), y) for x, y in zip(entry.x, entry.y, strict=True) if (entry.name, str(x)) in at]
     x = [word for word, _ in points]
     return Series(entry.name, x, [y for _, y in points], x, [-1] * len(x), loose=True) if points else None

@@ -28,12 +28,10 @@ def figure(made: Figure, looks: Looks, implementations: Sequence[str] = ()) -> M
 
 
 def key(looks: Looks, name: str) -> Markup:
-    """The sign of an implementation."""
     return tag("i", tag("svg", sign(0, 0, looks.of(name)), viewBox="-6 -6 12 12", aria_hidden="true"), class_="key")
 
 
 def status(record: Record, word: str) -> Markup:
-    """A status word with its sign."""
     what = kind(record)
     return tag("span", f"{SIGNS[what]} {word}", class_=f"status {what}")
 

@@ -46,7 +46,6 @@ def heatmap(contents: Contents) -> Markup:
 
 
 def _controls(contents: Contents) -> Markup:
-    """The switch between the metrics that have a figure."""
     shown = with_figures(contents.board)
     if len(shown) < 2:
         return EMPTY

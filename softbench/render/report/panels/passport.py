@@ -11,7 +11,6 @@ LONGER = "; its command is longer than what is kept, and this one runs all of it
 
 
 def passport(contents: Contents) -> Markup:
-    """How to repeat every run of the board, and all that is known of each."""
     parts: list[Markup] = []
     for run in reversed(contents.passports):
         parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
@@ -37,7 +36,6 @@ def commands(run: Passport) -> list[str]:
 
 
 def compared(run: Passport) -> str:
-    """The command that compares it with an earlier run, on a page of its own."""
     return f"softbench compare EARLIER {run.run_id} --output changes.html"
 
 

@@ -69,7 +69,6 @@ FULL, BEYOND = 200, 110
 
 
 def _scale() -> Markup:
-    """The head of the column of dots."""
     ticks = (text(FULL * at / BEYOND, 10, str(at), text_anchor="middle", fill=MUTED) for at in (25, 50, 75, 100))
     return tag("svg", *ticks, viewBox=f"0 0 {FULL} 14", class_="dots", font_size=11, aria_hidden="true")
 
@@ -122,7 +121,6 @@ def _unranked(board: Board, operator: str) -> Markup:
 
 
 def _parts(contents: Contents, operator: str) -> Markup:
-    """Score and speed-up by dtype and by regime, if there are several."""
     parts = contents.slices_of(operator)
     if len(parts) < 2:
         return EMPTY
