@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from softbench.analysis.bisect import BAD, GOOD, OPEN, Contest, Question, Step
 from softbench.analysis.document import Dataset
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.cli import measuring
-from softbench.cli.command import CASES, FORMAT, Command, CommandResult, argument, printed
+from softbench.cli.command import CASES, FORMAT, Command, CommandResult, Options, argument, printed
 from softbench.texts import InputError, share
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def _source(kernel: str, commit: Commit, folder: Path) -> tuple[str, str]:
     return known[kernel].source_hash, path.relative_to(place.resolve()).as_posix()
 
 
-def _search(options: argparse.Namespace) -> _Search:
+def _search(options: Options) -> _Search:
     """What is to be searched. Raises InputError if there is nothing."""
     from softbench.cases import revisions  # see above
 
@@ -203,7 +202,7 @@ def _is_confirmed(search: _Search, asked: Question, found: Commit) -> bool:
     return asked.limit is None or search.look(found, before, Question(asked.case, 1.0)) == BAD
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     least = None if options.by is None else share(options.by)
     if options.by is not None and least is None:
         raise InputError(f"--by: {options.by!r:.60} is no limit; give per cent from 0 to 1000, e.g. --by 1%")

@@ -1,6 +1,5 @@
 """`softbench report` and `softbench table`: the boards of runs, as a page and as text."""
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,21 @@ from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.datasets import machine_datasets
 from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.analysis.leaderboard.machines import Machine
-from softbench.cli.command import CASES, FORMATS, REPORTS, RUN, Command, CommandResult, argument, formats, only, read, width, write
+from softbench.cli import command
+from softbench.cli.command import (
+    CASES,
+    FORMATS,
+    REPORTS,
+    RUN,
+    Command,
+    CommandResult,
+    Options,
+    argument,
+    formats,
+    only,
+    read,
+    write,
+)
 from softbench.model import Run
 from softbench.records import claims, store
 from softbench.records.comparable.sections import Section, arrange
@@ -17,14 +30,14 @@ from softbench.render import export, github, report, tables
 from softbench.texts import InputError
 
 _FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {
-    "text": lambda machines: tables.machine_tables(machines, width()),
+    "text": lambda machines: tables.machine_tables(machines, command.width()),
     "markdown": export.machines_markdown,
     "csv": export.machines_csv,
     "action-benchmark": github.benchmarks,
 }
 
 
-def _report(options: argparse.Namespace) -> CommandResult:
+def _report(options: Options) -> CommandResult:
     machines = _machines(options)
     path = store.find(Path(options.reports), options.runs[0])
     if len(options.runs) > 1 and not options.output:
@@ -34,11 +47,11 @@ def _report(options: argparse.Namespace) -> CommandResult:
     return _text(options, machines) + (f"\npage:    {page}\n" if options.format in FORMATS else ""), 0
 
 
-def _table(options: argparse.Namespace) -> CommandResult:
+def _table(options: Options) -> CommandResult:
     return _text(options, _machines(options)), 0
 
 
-def _text(options: argparse.Namespace, machines: Sequence[Machine]) -> str:
+def _text(options: Options, machines: Sequence[Machine]) -> str:
     if options.format == "json":
         return export.json_text(options.command.name, machine_datasets(machines))
     if options.format == "csv":
@@ -48,7 +61,7 @@ def _text(options: argparse.Namespace, machines: Sequence[Machine]) -> str:
     return _FORMATS[options.format](machines)
 
 
-def _machines(options: argparse.Namespace) -> list[Machine]:
+def _machines(options: Options) -> list[Machine]:
     """One board per machine of the named runs, or of their chosen cases."""
     runs: Sequence[Run] = [read(options, name) for name in options.runs]
     ended = {run.passport.run_id: ended_early(run.passport, len({r.case for r in run.records})) for run in runs}

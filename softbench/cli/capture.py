@@ -1,17 +1,16 @@
 """`softbench capture`: runs a torch program and writes the profile of what it called."""
 
-import argparse
 import runpy
 import sys
 import traceback
 from pathlib import Path
 
-from softbench.cli.command import Command, CommandResult, argument
+from softbench.cli.command import Command, CommandResult, Options, argument
 from softbench.resources import shown
 from softbench.texts import InputError
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     path, name, words = Path(options.output), options.name, options.program
     words = words[Path(words[0]).name.startswith("python") and Path(words[0]).suffix != ".py" :]
     is_module = len(words) > 1 and words[0] == "-m"

@@ -1,15 +1,14 @@
 """`softbench claims`: statements of papers and release notes held against runs."""
 
-import argparse
 from pathlib import Path
 
 from softbench.analysis import claims
-from softbench.cli.command import ALL_FORMATS, REPORTS, Command, CommandResult, argument, printed, read, write
+from softbench.cli.command import ALL_FORMATS, REPORTS, Command, CommandResult, Options, argument, printed, read, write
 from softbench.records import claims as claim_files
 from softbench.records.comparable.sections import one_machine
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     runs = one_machine([read(options, name) for name in options.run or ["latest"]])
     files = [claim_files.read(Path(name)) for name in options.files] or claim_files.bundled()
     judged = claims.judge(runs, files)

@@ -15,6 +15,7 @@ from softbench.records import store
 from softbench.render import export, tables
 from softbench.texts import InputError
 
+Options = argparse.Namespace
 CommandResult = tuple[str, int]
 """The text for stdout, and the exit code."""
 RUN = "id of a run, path of its file, or latest"
@@ -36,7 +37,7 @@ class Command:
     summary: str
     examples: tuple[tuple[str, str], ...]
     arguments: tuple[Argument, ...]
-    run: Callable[[argparse.Namespace], CommandResult]
+    run: Callable[[Options], CommandResult]
 
 
 def width() -> int:
@@ -67,7 +68,7 @@ REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder o
 CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")
 
 
-def printed(options: argparse.Namespace, document: Document, datasets: Iterable[Dataset], page: str = "") -> str:
+def printed(options: Options, document: Document, datasets: Iterable[Dataset], page: str = "") -> str:
     """A document, or the same as data, in the form of --format: JSON has all datasets, CSV the first one.
 
     People are told of a page that was written.
@@ -79,7 +80,7 @@ def printed(options: argparse.Namespace, document: Document, datasets: Iterable[
     return FORMATS[options.format](document) + (f"\npage:    {page}\n" if page else "")
 
 
-def read(options: argparse.Namespace, name: str) -> Run:
+def read(options: Options, name: str) -> Run:
     return store.load(name, options.reports)
 
 

@@ -1,17 +1,16 @@
 """`softbench compare`: two runs, cell by cell, and an exit code for CI."""
 
-import argparse
 from pathlib import Path
 
 from softbench.analysis import compare
 from softbench.analysis.compare import forest, summary
 from softbench.cli import command
-from softbench.cli.command import CASES, FORMATS, REPORTS, RUN, Command, CommandResult, argument, only, printed, read, write
+from softbench.cli.command import CASES, REPORTS, RUN, Command, CommandResult, Options, argument, only, printed, read, write
 from softbench.render import github, report
 from softbench.texts import InputError, share
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     limit = None if options.fail_on is None else _limit(options.fail_on)
     before, after = only([read(options, name) for name in (options.before, options.after)], options.cases or "")
     comparison = compare.compare(before, after)
@@ -24,7 +23,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
     else:
         document, data = summary.document(comparison, whole=options.all), summary.datasets(comparison, limit)
         text = printed(options, document, data, options.output or "")
-    if limit is not None and options.format in FORMATS:
+    if limit is not None and options.format in command.FORMATS:
         text += f"\n--fail-on {options.fail_on} {summary.gate(comparison, limit)}\n"
     return text, int(limit is not None and bool(comparison.failures(limit)))
 

@@ -1,11 +1,10 @@
 """`softbench figure` and `softbench badge`: pictures of a run for a paper, as SVG or PNG, and for a README, as SVG."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from softbench.analysis import leaderboard
-from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument, read, write
+from softbench.cli.command import REPORTS, RUN, Command, CommandResult, Options, argument, read, write
 from softbench.cli.pictures import png
 from softbench.records import claims
 from softbench.render.report import tinted
@@ -23,7 +22,7 @@ NAMES = ("ratio", "shapes", "heatmap", "clocks", "errors", "peers", "drift")
 """Keys of the figures, in the order of the page."""
 
 
-def _figure(options: argparse.Namespace) -> CommandResult:
+def _figure(options: Options) -> CommandResult:
     kind = Path(options.output).suffix.lower()
     if kind not in KINDS:
         raise InputError(f"--output: {options.output!r:.80} ends in neither {' nor '.join(KINDS)}")
@@ -54,7 +53,7 @@ def _view(figure: Figure | Grid, wanted: str) -> int:
     return int(wanted) - 1
 
 
-def _badge(options: argparse.Namespace) -> CommandResult:
+def _badge(options: Options) -> CommandResult:
     board = leaderboard.build(read(options, options.run))
     write(Path(options.output), badge(board, options.implementation))
     return f"written: {options.output}\n", 0

@@ -1,12 +1,11 @@
 """`softbench history`: scores and chosen cells over the runs of a folder, and the steps at which they changed."""
 
-import argparse
 from pathlib import Path
 
 from softbench.analysis import history
 from softbench.analysis.document import lines
 from softbench.analysis.history import summary
-from softbench.cli.command import FORMAT, Command, CommandResult, argument, printed, write
+from softbench.cli.command import FORMAT, Command, CommandResult, Options, argument, printed, write
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import report
@@ -14,7 +13,7 @@ from softbench.render.report.figures.history import figures
 from softbench.texts import InputError
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     folder = Path(options.folder)
     runs, unread = _read(folder)
     histories = history.trace(runs, options.cells or "")

@@ -1,6 +1,5 @@
 """`softbench list`: the implementations, and whether this machine meets their requirements."""
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 from softbench import resources
 from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
 from softbench.analysis.leaderboard.formatting import plural, short, some
-from softbench.cli.command import FORMAT, Command, CommandResult, folders, printed
+from softbench.cli.command import FORMAT, Command, CommandResult, Options, folders, printed
 from softbench.measure import device
 from softbench.model import Variant
 
@@ -25,7 +24,7 @@ class Row(NamedTuple):
     here: str
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     from softbench.cases import operator_files, registry  # import the operators, which other commands do not need
 
     operator_files.load(operator_files.beside(Path()))

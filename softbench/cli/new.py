@@ -1,13 +1,12 @@
 """`softbench new`: an implementation file, or an operator's, to start from; both run unchanged."""
 
-import argparse
 import keyword
 import re
 from importlib import resources as files
 from pathlib import Path
 
 from softbench import resources
-from softbench.cli.command import Command, CommandResult, argument
+from softbench.cli.command import Command, CommandResult, Options, argument
 from softbench.texts import InputError
 
 LANGUAGES = ("triton", "torch")
@@ -24,7 +23,7 @@ SHAPES = """profiles:
 """
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     if options.operator:
         return _operator(options)
     folder = Path(options.folder or "kernels")
@@ -35,7 +34,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
     return text + f"  pytest --softbench --softbench-impls={folder} --softbench-columns=1024-4096 -k {name}\n", 0
 
 
-def _operator(options: argparse.Namespace) -> CommandResult:
+def _operator(options: Options) -> CommandResult:
     """An operator's file, and a shapes.yaml that asks for it if the folder has none."""
     from softbench.cases.operator_files import FOLDER
 

@@ -26,26 +26,10 @@ from softbench.cli.command import RUN, Command
 from softbench.cli.submissions import review, submit
 
 COMMANDS: tuple[Command, ...] = (
-    boards.REPORT,
-    boards.TABLE,
-    compare.COMMAND,
-    bisect.COMMAND,
-    history.COMMAND,
-    site.COMMAND,
-    show.COMMAND,
-    drawings.FIGURE,
-    drawings.BADGE,
-    listing.COMMAND,
-    new.COMMAND,
-    capture.COMMAND,
-    claims.COMMAND,
-    submit.COMMAND,
-    review.COMMAND,
-    doctor.COMMAND,
-    serve.COMMAND,
-    completion.COMMAND,
+    *(boards.REPORT, boards.TABLE, compare.COMMAND, bisect.COMMAND, history.COMMAND, site.COMMAND, show.COMMAND),
+    *(drawings.FIGURE, drawings.BADGE, listing.COMMAND, new.COMMAND, capture.COMMAND, claims.COMMAND, submit.COMMAND),
+    *(review.COMMAND, doctor.COMMAND, serve.COMMAND, completion.COMMAND),
 )
-
 
 WIDTH = 80
 TAKES_RUNS = re.compile(r"\b(RUN|A B|CASE::NAME|latest)\b")

@@ -1,6 +1,5 @@
 """`softbench show`: one cell of a run, down to its samples."""
 
-import argparse
 import statistics
 from collections.abc import Iterator
 from dataclasses import astuple, fields
@@ -10,7 +9,7 @@ from softbench.analysis.document import Dataset, Heading, Lines, Part, lines, ta
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.datasets import cells
 from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, error_text, microseconds, number, short, status_text
-from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, argument, printed, read
+from softbench.cli.command import FORMAT, REPORTS, RUN, Command, CommandResult, Options, argument, printed, read
 from softbench.model import KernelResources, Record, Samples, Telemetry, notes, stats
 from softbench.render import tables
 from softbench.render.report.contents import repeat_command
@@ -18,7 +17,7 @@ from softbench.resources import choose_from
 from softbench.texts import InputError
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     board = leaderboard.build(read(options, options.run))
     case_id, _, who = _bare(options.cell).partition("::")
     case = _case(board, case_id)

@@ -1,16 +1,15 @@
 """`softbench site`: pages of all runs, as files without a server."""
 
-import argparse
 from pathlib import Path
 
 from softbench.analysis.ledger.machines import machines
-from softbench.cli.command import Command, CommandResult, argument
+from softbench.cli.command import Command, CommandResult, Options, argument
 from softbench.cli.site import claimed, reading, writing
 from softbench.records import claims as claim_files
 from softbench.render import site
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     folder = Path(options.output)
     shelf = writing.Shelf(folder)
     kept, left_out = reading.read([Path(name) for name in options.runs], shelf)

@@ -1,6 +1,5 @@
 """`softbench review`: which submissions of a folder are new, and which are not taken, by name."""
 
-import argparse
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 from softbench.analysis.document import Dataset, Document, lines, table
 from softbench.analysis.leaderboard.formatting import plural
-from softbench.cli.command import FORMAT, Command, CommandResult, argument, printed
+from softbench.cli.command import FORMAT, Command, CommandResult, Options, argument, printed
 from softbench.cli.submissions.folder import Fault, Submission, examine, is_plain
 from softbench.texts import InputError, cut, printable
 
@@ -24,7 +23,7 @@ class Finding(NamedTuple):
     reason: str
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     known = [found for found in _examined(Path(options.known)) if isinstance(found, Submission)] if options.known else []
     findings = sorted(review(known, _examined(Path(options.folder))))
     is_bad = any(finding.verdict not in TAKEN for finding in findings)

@@ -1,13 +1,12 @@
 """`softbench submit`: a run with its sources as a folder that others can check."""
 
-import argparse
 import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from softbench.cases import sources
-from softbench.cli.command import REPORTS, RUN, Command, CommandResult, argument, folders
+from softbench.cli.command import REPORTS, RUN, Command, CommandResult, Options, argument, folders
 from softbench.cli.submissions.folder import MANIFEST, RECORDS, SCHEMA, SOURCES, Fault, answered, examine, is_plain, sha256
 from softbench.model import Run, Variant
 from softbench.records import store
@@ -15,7 +14,7 @@ from softbench.resources import bundled_impls, shown
 from softbench.texts import InputError
 
 
-def _run(options: argparse.Namespace) -> CommandResult:
+def _run(options: Options) -> CommandResult:
     run = store.as_written(store.find(Path(options.reports), options.run))
     name = run.passport.run_id
     files = {RECORDS: store.packed(run), **_sources(run, [*map(Path, options.impls), bundled_impls()])}
