@@ -9,20 +9,7 @@ from softbench.analysis.leaderboard.datasets import machine_datasets
 from softbench.analysis.leaderboard.formatting import ended_early, unfinished
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.cli import command
-from softbench.cli.command import (
-    CASES,
-    FORMATS,
-    REPORTS,
-    RUN,
-    Command,
-    CommandResult,
-    Options,
-    argument,
-    formats,
-    only,
-    read,
-    write,
-)
+from softbench.cli.command import CASES, REPORTS, RUN, Command, CommandResult, Options, argument, formats, only, read, width, write
 from softbench.model import Run
 from softbench.records import claims, store
 from softbench.records.comparable.sections import Section, arrange
@@ -30,7 +17,7 @@ from softbench.render import export, github, report, tables
 from softbench.texts import InputError
 
 _FORMATS: dict[str, Callable[[Sequence[Machine]], str]] = {
-    "text": lambda machines: tables.machine_tables(machines, command.width()),
+    "text": lambda machines: tables.machine_tables(machines, width()),
     "markdown": export.machines_markdown,
     "csv": export.machines_csv,
     "action-benchmark": github.benchmarks,
@@ -44,7 +31,7 @@ def _report(options: Options) -> CommandResult:
         raise InputError("a page of several runs has no file of its own; name one with --output")
     page = Path(options.output or path.with_name(f"{store.run_name(path)}.html"))
     write(page, report.render_machines(machines, claims.bundled()))
-    return _text(options, machines) + (f"\npage:    {page}\n" if options.format in FORMATS else ""), 0
+    return _text(options, machines) + (f"\npage:    {page}\n" if options.format in command.FORMATS else ""), 0
 
 
 def _table(options: Options) -> CommandResult:

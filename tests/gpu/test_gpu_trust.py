@@ -11,15 +11,13 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from contests import CASE, HERE, TWINS
+from contests import CASE, HERE, TWINS, named, run
 from support.paths import SUPPORT
 
 from softbench.cases import registry
 from softbench.doctor import against_itself, examples
 from softbench.measure import device, roof
 from softbench.measure.contest import steady
-from softbench.measure.contest.contest import Contest
-from softbench.measure.contest.measuring import Rules
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.model import OPEN, Status, stats
 
@@ -67,8 +65,7 @@ def test_a_against_a(pool):
 def test_one_percent_more_work_is_found(pool):
     comparisons = []
     for number in range(20):
-        contest = Contest(Rules(budget_s=6.0, seed=1000 + number), pool, device.gpu())
-        records = {r.variant.implementation: r for r in contest.run(CASE, [TWINS["twin_a"], TWINS["twin_slow"]])}
+        records = named(pool, CASE, [TWINS["twin_a"], TWINS["twin_slow"]], 6.0, seed=1000 + number)
         assert {r.status for r in records.values()} == {Status.PASSED}
         comparisons.append(stats.compare(*(records[name].clock("graph")[0] for name in ("twin_slow", "twin_a"))))
     assert told("1 % of the rows twice", comparisons)["slower"] >= 18
@@ -86,18 +83,17 @@ def test_telemetry_costs_little(some_gpu):
     assert statistics.median(seconds) < steady.EVERY_S / 10
 
 
-def records(card, variants, budget_s=20.0):
-    kind = "cpu" if card is None else "cuda"
-    roofs = {"softmax": roof.variants("copy", kind)}
-    with closing(WorkerPool(kind)) as pool:
-        found = Contest(Rules(budget_s=budget_s, timeout_s=40.0, seed=5), pool, card, roofs).run(CASE, variants)
+def records(variants):
+    roofs = {"softmax": roof.variants("copy", "cuda")}
+    with closing(WorkerPool("cuda")) as pool:
+        found = run(pool, CASE, variants, 20.0, roofs=roofs, timeout_s=40.0, seed=5)
     return {"roof" if r.role == "roof" else r.variant.implementation: r for r in found}
 
 
-def apart(alone, beside, clock):
+def apart(alone, beside):
     found = []
     for record in (alone, beside):
-        samples = record.clock(clock)[0]
+        samples = record.clock("graph")[0]
         low, high = stats.median_interval(samples)
         found.append((stats.per_launch_ns(samples), stats.Comparison("", 1.0, low, high, 0).half_width))
     (a, half_a), (b, half_b) = found
@@ -112,24 +108,20 @@ def gains_nothing(record, fastest):
 
 
 def test_twenty_hostile_ones_change_nothing_for_eight_honest_ones(some_gpu):
-    card = device.gpu()
     offenders = hostile()
     assert (len(offenders), len(HONEST)) == (20, 8)
-    alone, beside = records(card, HONEST), records(card, [*offenders, *HONEST])
+    alone, beside = records(HONEST), records([*offenders, *HONEST])
     passed = [found for v in HONEST if (found := beside[v.implementation]).clock("graph")]
     fastest = min(stats.per_launch_ns(record.clock("graph")[0]) for record in passed)
     for variant in offenders:
-        record = beside[variant.implementation]
-        print(f"\n{variant.implementation}: {record.status.value} {record.tier}: {record.reason[:90]}", end="")
-        assert gains_nothing(record, fastest)
-    print()
+        assert gains_nothing(beside[variant.implementation], fastest)
     honest = ["roof", *(v.implementation for v in HONEST)]
     assert {name: beside[name].status for name in honest} == {name: alone[name].status for name in honest}
     assert {name: alone[name].reason for name in honest if alone[name].status is not Status.PASSED} == {}
     timed = [name for name in honest if alone[name].clock("graph")]
     assert timed == [name for name in honest if beside[name].clock("graph")]
     assert len(timed) >= 6
-    off = {name: apart(alone[name], beside[name], "graph") for name in timed}
+    off = {name: apart(alone[name], beside[name]) for name in timed}
     for name, (difference, allowed) in off.items():
         print(f"{name}: {difference:+.3%} beside the hostile, its intervals allow {allowed:.3%}")
     assert [name for name, (difference, allowed) in off.items() if abs(difference) > allowed] == []

@@ -19,8 +19,11 @@ def cubin(twist=1):
     return bytes(Program(SOURCE.read_text(), "c++", options).compile("cubin").code)
 
 
-def check(answer):
-    status, *values = answer
+def call(function, *given):
+    """A function of the driver, by name."""
+    from cuda.bindings import driver
+
+    status, *values = getattr(driver, function)(*given)
     if status:
         raise RuntimeError(f"the CUDA driver says {status.name}")
     return values[0] if values else None
@@ -28,26 +31,18 @@ def check(answer):
 
 @functools.cache
 def _library():
-    from cuda.bindings import driver
-
-    return check(driver.cuLibraryLoadData(cubin(), [], [], 0, [], [], 0))
+    return call("cuLibraryLoadData", cubin(), [], [], 0, [], [], 0)
 
 
 @functools.cache
 def kernel(name):
-    from cuda.bindings import driver
-
-    found = check(driver.cuLibraryGetKernel(_library(), name.encode()))
-    return check(driver.cuKernelGetFunction(found))
+    return call("cuKernelGetFunction", call("cuLibraryGetKernel", _library(), name.encode()))
 
 
 @functools.cache
 def kernel_of_module(name, twist):
     """A kernel of the same name in a module of its own."""
-    from cuda.bindings import driver
-
-    module = check(driver.cuModuleLoadData(cubin(twist)))
-    return check(driver.cuModuleGetFunction(module, name.encode()))
+    return call("cuModuleGetFunction", call("cuModuleLoadData", cubin(twist)), name.encode())
 
 
 def workspace(first=0):
@@ -108,4 +103,4 @@ def launch(function, y, out, words, *attributes):
         raise ValueError(f"{size} bytes are not whole vectors")
     values = (ctypes.c_uint64 * 4)(y.data_ptr(), out.data_ptr(), at, size // VECTOR_BYTES)
     places = (ctypes.c_void_p * 4)(*(ctypes.addressof(values) + 8 * n for n in range(4)))
-    check(driver.cuLaunchKernelEx(config, function, ctypes.addressof(places), 0))
+    call("cuLaunchKernelEx", config, function, ctypes.addressof(places), 0)

@@ -56,7 +56,7 @@ def cluster_of_16(softmax):
 
     kernel = _companions.kernel("swap_in_cluster")
     allowed = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-    _companions.check(driver.cuFuncSetAttribute(kernel, allowed, 1))
+    _companions.call("cuFuncSetAttribute", kernel, allowed, 1)
     return followed(softmax, _companions.workspace(), (kernel, _companions.cluster()))
 
 
@@ -80,7 +80,6 @@ def kernels_of_one_name(softmax):
 def fills_and_copies(softmax):
     """The kernel needs two fills before it; a third one undoes them. A copy writes the output."""
     import torch
-    from cuda.bindings import driver
 
     words, kernel = _companions.workspace(), _companions.kernel("unlock_filled")
     first, pitch = words.data_ptr(), 16 * words.element_size()
@@ -88,12 +87,11 @@ def fills_and_copies(softmax):
     def launch(x):
         y, stream = softmax(x), _companions.stream()
         between, out = torch.empty_like(y), torch.empty_like(y)
-        _companions.check(driver.cuMemsetD32Async(first, _companions.KEY, 1, stream))
-        _companions.check(driver.cuMemsetD2D8Async(first + pitch, pitch, 0x5B, 4, 3, stream))
+        _companions.call("cuMemsetD32Async", first, _companions.KEY, 1, stream)
+        _companions.call("cuMemsetD2D8Async", first + pitch, pitch, 0x5B, 4, 3, stream)
         _companions.launch(kernel, y, between, words)
-        _companions.check(driver.cuMemsetD32Async(first, 0, words.numel(), stream))
-        size = y.numel() * y.element_size()
-        _companions.check(driver.cuMemcpyDtoDAsync(out.data_ptr(), between.data_ptr(), size, stream))
+        _companions.call("cuMemsetD32Async", first, 0, words.numel(), stream)
+        _companions.call("cuMemcpyDtoDAsync", out.data_ptr(), between.data_ptr(), y.nbytes, stream)
         return out
 
     return launch
@@ -107,7 +105,6 @@ def counting_workspace(softmax):
 def joined_streams(softmax):
     """The softmax on one stream, a fill on another; then each half of the output on a stream."""
     import torch
-    from cuda.bindings import driver
 
     sides = [torch.cuda.Stream() for _ in range(2)]
     words, kernel = _companions.workspace(), _companions.kernel("unlock")
@@ -120,14 +117,14 @@ def joined_streams(softmax):
         with torch.cuda.stream(sides[0]):
             y = softmax(x)
         with torch.cuda.stream(sides[1]):
-            _companions.check(driver.cuMemsetD32Async(words.data_ptr(), _companions.KEY, 1, _companions.stream()))
+            _companions.call("cuMemsetD32Async", words.data_ptr(), _companions.KEY, 1, _companions.stream())
         sides[0].wait_stream(sides[1])
         current.wait_stream(sides[0])
         with torch.cuda.stream(sides[0]):
             _companions.launch(kernel, y[:middle], out[:middle], words)
         _companions.launch(kernel, y[middle:], out[middle:], words)
         current.wait_stream(sides[0])
-        _companions.check(driver.cuMemsetD32Async(words.data_ptr(), 0, 1, current.cuda_stream))
+        _companions.call("cuMemsetD32Async", words.data_ptr(), 0, 1, current.cuda_stream)
         return out
 
     return launch
@@ -135,10 +132,8 @@ def joined_streams(softmax):
 
 def own_memory(softmax):
     """A workspace that torch did not allocate: no referee can have it."""
-    from cuda.bindings import driver
-
-    words = int(_companions.check(driver.cuMemAlloc(4 * _companions.WORDS)))
-    _companions.check(driver.cuMemsetD32(words, _companions.KEY, 1))
+    words = int(_companions.call("cuMemAlloc", 4 * _companions.WORDS))
+    _companions.call("cuMemsetD32", words, _companions.KEY, 1)
     return followed(softmax, words, (_companions.kernel("unlock"),))
 
 
