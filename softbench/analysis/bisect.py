@@ -1,4 +1,4 @@
-"""Which commit made an implementation slower, or wrong: what a contest with an older version says, and where to look next. Pure."""
+"""Which commit made an implementation slower, or wrong: what a contest with an older version says, and where to look next."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """`softbench show`: one cell of a run, down to its samples."""
 
+import difflib
 import statistics
 from collections.abc import Iterator
 from dataclasses import astuple, fields
@@ -37,14 +38,9 @@ def _case(board: Board, case_id: str) -> CaseBoard:
     try:
         return board.find(case_id)
     except KeyError:
-        choices = choose_from(case_id, _few([case.case.id for case in board.cases], case_id))
-        raise InputError(f"{board.passport.run_id} has no case {case_id!r:.80}; {choices}") from None
-
-
-def _few(names: list[str], word: str, most: int = 8) -> list[str]:
-    import difflib
-
-    return difflib.get_close_matches(word, names, n=most, cutoff=0.3) or names[:most]
+        names = [case.case.id for case in board.cases]
+        few = difflib.get_close_matches(case_id, names, n=8, cutoff=0.3) or names[:8]
+        raise InputError(f"{board.passport.run_id} has no case {case_id!r:.80}; {choose_from(case_id, few)}") from None
 
 
 def _cell(case: CaseBoard, name: str) -> Cell:

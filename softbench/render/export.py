@@ -1,4 +1,4 @@
-"""Boards and documents as Markdown, datasets as CSV and JSON. Pure."""
+"""Boards and documents as Markdown, datasets as CSV and JSON."""
 
 import csv as csv_module
 import html

@@ -1,4 +1,4 @@
-"""A run for GitHub: annotations, the summary of a step, the comment of a pull request, github-action-benchmark. Pure."""
+"""A run for GitHub: annotations, the summary of a step, the comment of a pull request, github-action-benchmark."""
 
 import json
 import math

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing, by_values
+from softbench.analysis.leaderboard import Board, Cell, Standing, by_values
 from softbench.analysis.leaderboard.estimates import plus_minus
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
@@ -54,7 +54,10 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
     parts: list[str] = []
     for section, cases in sections(board).items():
         labels = [shape_head(cases), *(shape_text(case.case) for case in cases)]
-        columns = [[short(name), *(_summary_text(c, name) for c in cases)] for name in names(board, section[0], cases)]
+        columns = [
+            [short(name), *(cell_text(c.cells[name]) if name in c.cells else "not run" for c in cases)]
+            for name in names(board, section[0], cases)
+        ]
         if any(case.roof for case in cases):
             columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])
         parts.append(f"{section_title(section)}: latency (ms) / {rate_title(cases)}")
@@ -73,9 +76,10 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
         folded = without if len(without) >= FOLDED else []
         rows = [standing_row(standing, board) for standing in standings if standing.implementation not in folded]
         parts.append(f"{operator}\n" + _folded([ranking_header(board), *rows], (1, 2), 2, width))
-        notes = [_filled(_dagger_note(board, standing), width) for standing in standings if standing.failed_hard]
-        notes += [_filled(open_note(board, standing), width) for standing in standings if standing.open_cases]
-        parts += ["\n".join(notes)] if notes else []
+        flawed = (s for s in standings if s.failed_hard)
+        notes = [f"† {short(s.implementation)} {why_marked(board, s)}: {some(s.failed_hard)}" for s in flawed]
+        notes += [open_note(board, standing) for standing in standings if standing.open_cases]
+        parts += ["\n".join(_filled(note, width) for note in notes)] if notes else []
         rest = f"{len(folded)} implementations have no pass in a timed case: {', '.join(map(short, folded))}"
         parts += [_filled(rest, width)] if folded else []
     return "\n\n".join(parts)
@@ -92,9 +96,9 @@ def standing_row(standing: Standing, board: Board) -> list[str]:
         str(standing.rank or ("†" if standing.failed_hard else OPEN if standing.open_cases else "-")),
         short(standing.implementation) + ("†" if standing.failed_hard else ""),
         standing.family,
-        "-" if standing.scored is None else plus_minus(standing.scored, 1),
+        plus_minus(standing.scored, 1),
         f"{standing.passed}/{standing.timed}",
-        "-" if standing.sped_up is None else plus_minus(standing.sped_up, 2, "x"),
+        plus_minus(standing.sped_up, 2, "x"),
         str(standing.wins),
         str(standing.ties),
         *[weighted_total(standing)] * board.has_weights,
@@ -176,14 +180,6 @@ def share_table(machines: Sequence[Machine], width: int = WIDTH) -> str:
         shown = [[shape, short(name), *texts] for shape, name, *texts in rows]
         parts.append(f"{title}: % of roof\n" + _folded([header, *shown], (0, 1), 2, width))
     return "".join(f"\n{part}\n" for part in parts)
-
-
-def _summary_text(case: CaseBoard, name: str) -> str:
-    return cell_text(case.cells[name]) if name in case.cells else "not run"
-
-
-def _dagger_note(board: Board, standing: Standing) -> str:
-    return f"† {short(standing.implementation)} {why_marked(board, standing)}: {some(standing.failed_hard)}"
 
 
 def open_note(board: Board, standing: Standing) -> str:

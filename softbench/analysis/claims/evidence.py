@@ -1,4 +1,4 @@
-"""What runs say of one measure of one implementation in one case: a figure with its interval, or whether it was right. Pure."""
+"""What runs say of one measure of one implementation in one case: a figure with its interval, or whether it was right."""
 
 import math
 import re

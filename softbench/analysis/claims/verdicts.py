@@ -1,4 +1,4 @@
-"""Whether a claim holds in some runs, and what would make it hold where it does not. Pure."""
+"""Whether a claim holds in some runs, and what would make it hold where it does not."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The rows of a forest plot of two runs: each implementation over all cells, then the cells that changed most. Pure."""
+"""The rows of a forest plot of two runs: each implementation over all cells, then the cells that changed most."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A comparison for the readers of a pull request: the same parts in the same order after every run. Pure."""
+"""A comparison for the readers of a pull request: the same parts in the same order after every run."""
 
 from collections.abc import Collection, Sequence
 

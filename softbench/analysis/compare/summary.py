@@ -1,4 +1,4 @@
-"""A comparison as a document and as datasets. Pure."""
+"""A comparison as a document and as datasets."""
 
 import math
 import statistics

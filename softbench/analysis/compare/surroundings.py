@@ -1,10 +1,10 @@
-"""What differs between two runs apart from the cells: driver, versions, settings, clock speeds, sources. Pure."""
+"""What differs between two runs apart from the cells: driver, versions, settings, clock speeds, sources."""
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from softbench.model import Passport, Run, Telemetry, Variant
+from softbench.model import Passport, Run, Variant
 from softbench.records import comparable
 
 CLOCK_STEP = 0.01
@@ -74,7 +74,7 @@ def _telemetry(before: Run, after: Run) -> Iterator[Change]:
     """Clocks whose medians differ, and how often the GPU was throttled."""
     states = [[state for record in run.records for state in record.telemetry] for run in (before, after)]
     for word, key in (("SM clock", "sm_clock_mhz"), ("memory clock", "memory_clock_mhz")):
-        read = [_readings(own, key) for own in states]
+        read = [[value for state in own if (value := getattr(state, key)) is not None] for own in states]
         medians = [statistics.median(values) if values else 0.0 for values in read]
         if all(medians) and abs(medians[0] - medians[1]) > CLOCK_STEP * medians[0]:
             yield Change(f"{word}, MHz", _span(read[0]), _span(read[1]), "clock")
@@ -82,10 +82,6 @@ def _telemetry(before: Run, after: Run) -> Iterator[Change]:
     if any(shares):
         texts = [f"in {share} of {len(own)} readings" for share, own in zip(shares, states, strict=True)]
         yield from _change("throttled", *texts)
-
-
-def _readings(states: Iterable[Telemetry], key: str) -> list[int]:
-    return [value for state in states if (value := getattr(state, key)) is not None]
 
 
 def _span(values: list[int]) -> str:

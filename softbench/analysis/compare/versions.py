@@ -1,4 +1,4 @@
-"""Two versions of an implementation in the same heats: `mine` against `mine@REVISION`, paired. Pure."""
+"""Two versions of an implementation in the same heats: `mine` against `mine@REVISION`, paired."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

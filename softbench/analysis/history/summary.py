@@ -1,4 +1,4 @@
-"""A history as a document and as datasets: the steps, scores and cells drawn as a line of text, and the runs. Pure."""
+"""A history as a document and as datasets: the steps, scores and cells drawn as a line of text, and the runs."""
 
 from collections.abc import Iterator, Sequence
 

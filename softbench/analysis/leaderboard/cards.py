@@ -1,4 +1,4 @@
-"""How much the cards of a run differ, from the few cases that all of them measured. Pure."""
+"""How much the cards of a run differ, from the few cases that all of them measured."""
 
 import math
 import statistics

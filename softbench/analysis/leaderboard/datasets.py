@@ -1,4 +1,4 @@
-"""Boards as datasets: every cell with all its figures, the standings, and what the boards were made of. Pure."""
+"""Boards as datasets: every cell with all its figures, the standings, and what the boards were made of."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, fields

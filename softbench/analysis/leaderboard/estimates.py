@@ -1,4 +1,4 @@
-"""How sure a mean over cases is: intervals from the placements, and figures with the digits that these support. Pure.
+"""How sure a mean over cases is: intervals from the placements, and figures with the digits that these support.
 
 Cases are timed one after the other, so the variance of the mean of n logarithms is the sum of theirs, from the placements of each,
 over n². Student's t has the degrees of freedom by Satterthwaite.
@@ -68,8 +68,10 @@ def figure(own: Estimate, most: int) -> str:
     return f"{own.value:.{_decimals(own, most)}f}"
 
 
-def plus_minus(own: Estimate, most: int, unit: str = "") -> str:
-    """The value and half of its interval, "95.8 ±0.1"; the value alone where the interval is not known."""
+def plus_minus(own: Estimate | None, most: int, unit: str = "") -> str:
+    """The value and half of its interval, "95.8 ±0.1"; the value alone where the interval is not known; "-" for None."""
+    if own is None:
+        return "-"
     if not own.is_known or own.low == own.high:
         return figure(own, most) + unit
     places = _decimals(own, most)

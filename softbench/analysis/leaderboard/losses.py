@@ -1,4 +1,4 @@
-"""Where an implementation loses, by how much, and what the records say of both kernels there. Pure."""
+"""Where an implementation loses, by how much, and what the records say of both kernels there."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

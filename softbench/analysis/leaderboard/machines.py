@@ -1,4 +1,4 @@
-"""Boards of several machines, and the one figure that may be compared between them: % of roof. Pure."""
+"""Boards of several machines, and the one figure that may be compared between them: % of roof."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Failures and refusals of a run by status and kind of reason, and what the failing cases have in common. Pure."""
+"""Failures and refusals of a run by status and kind of reason, and what the failing cases have in common."""
 
 import re
 from collections.abc import Mapping, Sequence

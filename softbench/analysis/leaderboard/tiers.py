@@ -1,4 +1,4 @@
-"""Which times count: sealed ones, and open ones only where nothing is sealed. Pure.
+"""Which times count: sealed ones, and open ones only where nothing is sealed.
 
 A **sealed** time was taken by a process that never ran the author's code. An **open** one was taken in the author's own process,
 where that code could have changed the clock or the check.

@@ -11,7 +11,6 @@ from typing import Any
 
 from softbench.analysis import compare, leaderboard
 from softbench.analysis.compare import OTHER_ROOF, Move
-from softbench.analysis.leaderboard import CaseBoard
 from softbench.analysis.leaderboard.formatting import first_line, short, status_text
 from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN, SEALED, Case, Passport, Run, stats
@@ -77,7 +76,7 @@ def _entries(run: Run) -> Iterator[Entry]:
                 *(record.gpu or card, record.operator_hash),
                 ideal_bytes=record.ideal_bytes,
                 regime=regime(board).name,
-                roof=_roof(board),
+                roof="/".join(compare.roof_kernel(board.roof)) if board.roof else "",
                 warm=cell.is_warm,
                 counts=bool(cell.samples) and not cell.dagger and not cell.is_open,
                 ns=cell.latency_ns or 0.0,
@@ -85,10 +84,6 @@ def _entries(run: Run) -> Iterator[Entry]:
                 half=stats.compare_logs(ratios).half_width if ratios else math.inf,
                 ratios=ratios,
             )
-
-
-def _roof(board: CaseBoard) -> str:
-    return "/".join(compare.roof_kernel(board.roof)) if board.roof else ""
 
 
 def move(before: Entry, after: Entry) -> Move | None:

@@ -1,4 +1,4 @@
-"""How far a time is believed, from all runs. Pure.
+"""How far a time is believed, from all runs.
 
 *reproduced*  A run of another card of that model, of the same source, took the same time over the roof's, within their interval.
 *claimed*     Only its sender measured it: a run that was sent can name any tier.

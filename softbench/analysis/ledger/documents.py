@@ -1,4 +1,4 @@
-"""What the pages of a site say. Columns headed machine, operator, implementation, case and run name other pages. Pure."""
+"""What the pages of a site say. Columns headed machine, operator, implementation, case and run name other pages."""
 
 import difflib
 import itertools

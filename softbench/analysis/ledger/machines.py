@@ -1,4 +1,4 @@
-"""The runs by machine: leads, and the history of each operator over cases that its runs share. Pure."""
+"""The runs by machine: leads, and the history of each operator over cases that its runs share."""
 
 import hashlib
 from collections import Counter

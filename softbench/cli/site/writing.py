@@ -70,8 +70,8 @@ class Shelf:
         """What is not as it should be, by the file that is to take its place."""
         for path, text in pages:
             known.add(path)
-            data, part = text.encode(), new / str(len(known))
-            if not _is(self.folder / path, data):
+            data, part, there = text.encode(), new / str(len(known)), self.folder / path
+            if not there.is_file() or there.read_bytes() != data:
                 part.write_bytes(data)
                 yield part, path
         for name, source in copies.items():
@@ -88,7 +88,3 @@ class Shelf:
         except OSError as error:
             shutil.rmtree(self._own / _NEW, ignore_errors=True)
             raise InputError(f"{shown(self.folder)}: cannot be written ({error.strerror}); what was there is as it was") from None
-
-
-def _is(path: Path, data: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == data

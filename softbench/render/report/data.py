@@ -11,7 +11,7 @@ from typing import Any
 from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.estimates import ERROR, FREEDOM
 from softbench.analysis.leaderboard.formatting import interval_text, rank_mark, status_text
-from softbench.model import OPEN, Passport, Record, Samples, notes, stats
+from softbench.model import OPEN, Passport, Samples, notes, stats
 from softbench.render.report.contents import Contents, baselines, kind, peak_gb_s, repeat_command
 from softbench.render.report.drawing.styles import Looks, style_of
 from softbench.render.report.figure import Figure
@@ -29,11 +29,12 @@ def payload(contents: Contents) -> dict[str, Any]:
     keys: dict[tuple[str, str], int] = {}
     rows = []
     for case, cell in cells.all:
-        variant = cell.record.variant
-        number = keys.setdefault((variant.id, variant.source_hash), len(keys))
+        own = cell.record.variant
+        number = keys.setdefault((own.id, own.source_hash), len(keys))
         if number == len(variants):
-            variants.append(_variant(cell.record))
-        who = {"case": cases[case.case.id], "impl": names[variant.implementation], "variant": number}
+            told = {"id": own.id, "family": own.family, "path": own.path, "source": own.source_hash, "summary": own.summary}
+            variants.append(told)
+        who = {"case": cases[case.case.id], "impl": names[own.implementation], "variant": number}
         rows.append(who | _cell(case, cell, board.passport, shown))
     return {
         "baseline": board.baseline,
@@ -59,11 +60,6 @@ def figure_data(figure: Figure, looks: Looks) -> dict[str, Any]:
             symbol = "line-ew" if style.shape == "line" else style.shape
             own["look"] = [style.colour, style.dash, symbol + "-open" * style.is_open]
     return data
-
-
-def _variant(record: Record) -> dict[str, Any]:
-    own = record.variant
-    return {"id": own.id, "family": own.family, "path": own.path, "source": own.source_hash, "summary": own.summary}
 
 
 def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, Measure]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from softbench.analysis.leaderboard import Board, CaseBoard, Cell
+from softbench.analysis.leaderboard import Board, Cell
 from softbench.analysis.leaderboard.formatting import plural, some
 from softbench.analysis.leaderboard.remarks import without_roof
 from softbench.model import SEALED, Passport, Record, calibration, notes, stats
@@ -107,7 +107,7 @@ def _decided(board: Board) -> Check | None:
     contested = [case for case in board.timed if sum(cell.rank is not None for cell in case.cells.values()) > 1]
     if not contested:
         return Check(True, "no contest: fewer than two implementations were timed in any case")
-    open_cases = sum(_is_open(case) for case in contested)
+    open_cases = sum(any(cell.rank == 1 and cell.mark == "?" for cell in case.cells.values()) for case in contested)
     unknown = sum(cell.mark == "?" for case in contested for cell in case.cells.values())
     total = sum(cell.rank is not None for case in contested for cell in case.cells.values())
     text = f"the fastest, or a tie for it, is known in {len(contested) - open_cases} of {plural(len(contested), 'case')}"
@@ -115,10 +115,6 @@ def _decided(board: Board) -> Check | None:
         text += f" with two ranked times or more, {alone} of {len(board.timed)} having fewer"
     text += f"; {unknown} of {total} ranks are undecided (?)"
     return Check(open_cases <= MANY_UNDECIDED * len(contested), text)
-
-
-def _is_open(case: CaseBoard) -> bool:
-    return any(cell.rank == 1 and cell.mark == "?" for cell in case.cells.values())
 
 
 def _placements(cells: list[Cell]) -> Check:
@@ -161,7 +157,8 @@ def _throttled(board: Board) -> Check | None:
     else:
         parts.append(f"never throttled in {plural(len(known), 'reading')}")
     clocks = [state.sm_clock_mhz for state in known if state.sm_clock_mhz is not None]
-    parts.append(f"{_span(clocks)} MHz")
+    low, high = min(clocks), max(clocks)
+    parts.append(f"{low} MHz" if low == high else f"{low} to {high} MHz")
     if aside:
         parts.append(f"{plural(aside, 'placement')} of a throttled or slower GPU not counted, marked ~")
     unsteady = tuple(cell for case in board.timed for cell in case.cells.values() if cell.is_unsteady)
@@ -181,11 +178,6 @@ def _once_a_case(board: Board) -> list[Record]:
     """The record with the most telemetry of every timed case: all that ran in a placement share its readings."""
     shown = ([cell.record for cell in case.participants] for case in board.timed)
     return [max(records, key=lambda record: len(record.telemetry)) for records in shown]
-
-
-def _span(values: list[int]) -> str:
-    low, high = min(values), max(values)
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _warm(cells: list[Cell]) -> Check | None:

@@ -72,7 +72,12 @@ def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
 
 
 def _reading(records: list[tuple[int, Record]], axis: Axis, name: str, read: Callable[[Telemetry], int | None]) -> Series | None:
-    taken = _readings(records, read)
+    taken = [
+        (start + number + 1, value, f"{record.case.id}, placement {number + 1}")
+        for start, record in records
+        for number, state in enumerate(record.telemetry)
+        if (value := read(state)) is not None
+    ]
     if len(taken) < FEWEST:
         return None
     x, y, keys = map(list, zip(*taken, strict=True))
@@ -93,12 +98,3 @@ def _places(board: Board, record: Record) -> list[float]:
     heat = record.clock(board.passport.ranking_clock)[0]
     middle = stats.per_launch_ns(heat) * heat.launches
     return [round(100 * (statistics.median(heat.ns[number]) / middle - 1), 3) for number in numbers]
-
-
-def _readings(records: list[tuple[int, Record]], read: Callable[[Telemetry], int | None]) -> list[tuple[float, float, str]]:
-    return [
-        (start + number + 1, value, f"{record.case.id}, placement {number + 1}")
-        for start, record in records
-        for number, state in enumerate(record.telemetry)
-        if (value := read(state)) is not None
-    ]

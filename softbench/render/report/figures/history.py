@@ -7,7 +7,6 @@ from itertools import groupby
 from softbench.analysis.compare.surroundings import date
 from softbench.analysis.history import History, Line
 from softbench.analysis.leaderboard.formatting import dtype_text
-from softbench.model import Case
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
 
@@ -32,17 +31,15 @@ def _marked(history: History, own: Figure) -> Figure:
         at = {
             (step.implementation, _label(history, step.at))
             for step in history.steps
-            if any(f"{view.label}:".startswith((f"{_dtype(c.case)}:", f"{c.case.id}:")) for c in step.cells)
+            if any(
+                f"{view.label}:".startswith((f"{dtype_text(c.case.dtype, c.case.out_dtype)}:", f"{c.case.id}:")) for c in step.cells
+            )
         }
         if len({x for entry in view.series if entry.role != "roof" for x in entry.x}) > 1:
             series = [replace(entry, markers=len(entry.x) == 1) for entry in view.series]
             views.append(FigureView(view.label, [*series, *filter(None, (_steps(entry, at) for entry in series))]))
     title = f"{own.title} of {history.title}; marks are steps"
     return replace(own, title=title, views=views, together=len(views) > 1)
-
-
-def _dtype(case: Case) -> str:
-    return dtype_text(case.dtype, case.out_dtype)
 
 
 def _steps(entry: Series, at: set[tuple[str, str]]) -> Series | None:

@@ -136,16 +136,11 @@ def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> M
     over = [speedup(contents, number, row), " ", baseline(contents)]
     ties = f", tied for it in {leader.ties}" if leader.ties else ""
     places = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
-    following = _over_next(board, leader)
+    found = headline.over_next(board, leader)
+    following = join([_over(found), f" over the {plural(found[2], 'case')} of both"]) if found else None
     if leader.implementation == board.baseline or leader.speedup is None:
         return _answer("By how much", following or "alone in the ranking", places)
     return _answer("By how much", join(over), following, places)
-
-
-def _over_next(board: Board, leader: Standing) -> Markup | None:
-    """The leader over the next in the ranking: geometric mean over the cases that both passed."""
-    found = headline.over_next(board, leader)
-    return join([_over(found), f" over the {plural(found[2], 'case')} of both"]) if found else None
 
 
 def _over(found: tuple[Standing, Estimate, int]) -> Markup:
@@ -155,7 +150,7 @@ def _over(found: tuple[Standing, Estimate, int]) -> Markup:
 
 
 def _score(own: Standing) -> str:
-    return plus_minus(own.scored, 1) if own.scored else "-"
+    return plus_minus(own.scored, 1)
 
 
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...]) -> Markup:

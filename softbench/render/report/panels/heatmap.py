@@ -70,11 +70,8 @@ def _table(contents: Contents, section: SectionKey, cases: Sequence[CaseBoard]) 
 def _head(contents: Contents, cases: Sequence[CaseBoard], text: str, role: str) -> Markup:
     if role == "roof":
         return join(["roof", tag("small", roof_note(cases))])
-    return join([_who(contents, text), tag("small", "reference") if role == "reference" else None])
-
-
-def _who(contents: Contents, text: str) -> Markup:
-    return join([key(contents.cells.looks, text), breakable(text, 16)])
+    kind_of = tag("small", "reference") if role == "reference" else None
+    return join([key(contents.cells.looks, text), breakable(text, 16), kind_of])
 
 
 def _cell(contents: Contents, cell: Cell | None) -> Markup:

@@ -10,7 +10,6 @@ from softbench.model import stats
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import Markup, join, name, panel, row_head, table, tag
 
-HEADS = ("score", "over the one before", "over the first", "idea")
 IDEA = 140
 LEAD = (
     "Implementations of a family in the order in which its files declare them, the slowest file first. Every step is the geometric "
@@ -100,7 +99,8 @@ def _ladder(rungs: Sequence[Rung], label: str) -> Markup:
         ]
         for place, rung in enumerate(rungs)
     ]
-    return table(("rung", *HEADS), rows, left=(0, 4), label=label, class_="ladder")
+    header = ("rung", "score", "over the one before", "over the first", "idea")
+    return table(header, rows, left=(0, 4), label=label, class_="ladder")
 
 
 def _shown(gain: Gain | None) -> Markup:

@@ -69,8 +69,7 @@ def _groups(found: Sequence[Loss]) -> Markup:
 
 def _mean(ratios: Iterable[Comparison], most: int = 2) -> str:
     """The mean with what is unsure of it, in at most so many decimals."""
-    found = mean(list(ratios))
-    return plus_minus(found, most, "×") if found else "-"
+    return plus_minus(mean(list(ratios)), most, "×")
 
 
 def _table(contents: Contents, found: Sequence[Loss]) -> Markup:

@@ -44,8 +44,7 @@ def speedup(contents: Contents, number: int, standing: Standing | None) -> Marku
     if standing is None:
         return Markup("-")
     who = contents.cells.implementations.index(standing.implementation)
-    text = "-" if standing.sped_up is None else plus_minus(standing.sped_up, 2, "×")
-    return tag("span", text, class_="speedup", data_slice=number, data_impl=who)
+    return tag("span", plus_minus(standing.sped_up, 2, "×"), class_="speedup", data_slice=number, data_impl=who)
 
 
 def _whole(contents: Contents, operator: str) -> Markup:
@@ -91,13 +90,12 @@ def _unknown(board: Board, standing: Standing) -> int:
 
 def _row(contents: Contents, number: int, standing: Standing, unknown: dict[str, int]) -> list[Markup]:
     dagger = "†" if standing.failed_hard else ""
-    score = "-" if standing.scored is None else plus_minus(standing.scored, 1)
     part = contents.slices[number][1].standing(standing.implementation)
     return [
         tag("td", standing.rank or dagger or (OPEN if standing.open_cases else "-")),
         row_head(key(contents.cells.looks, standing.implementation), name(standing.implementation), dagger),
         tag("td", name(standing.family), class_="label family"),
-        tag("td", score),
+        tag("td", plus_minus(standing.scored, 1)),
         tag("td", _dot(contents.cells.looks.of(standing.implementation), standing.scored), class_="dot"),
         tag("td", f"{standing.passed}/{standing.timed}"),
         tag("td", speedup(contents, number, part)),
@@ -124,7 +122,7 @@ def _parts(contents: Contents, operator: str) -> Markup:
     parts = contents.slices_of(operator)
     if len(parts) < 2:
         return EMPTY
-    header = ["implementation", *(_heading(part) for _, part in parts)]
+    header = ["implementation", *(join([part.title, tag("small", plural(len(part.cases), "case"))]) for _, part in parts)]
     rows = [
         [row_head(name(standing.implementation)), *(_part(contents, number, part, standing) for number, part in parts)]
         for standing in contents.board.standings(operator)
@@ -134,10 +132,6 @@ def _parts(contents: Contents, operator: str) -> Markup:
     said = "Score by dtype and regime, the highest in bold, below it the speed-up over "
     title = tag("h3", said, baseline(contents), class_="minor")
     return join([title, table(header, rows, label=label, class_="parts")])
-
-
-def _heading(part: Slice) -> Markup:
-    return join([part.title, tag("small", plural(len(part.cases), "case"))])
 
 
 def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> Markup:
