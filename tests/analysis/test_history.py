@@ -109,7 +109,7 @@ def test_the_command(folder, says):
 def test_the_page_draws_it(folder, says):
     drawing = ("history", "runs", "--cells", "*::mine", "--output", "page.html")
     assert says(*drawing).endswith("page:    page.html\n")
-    page = Path("page.html").read_text(encoding="utf-8")
+    page = Path("page.html").read_text()
     drawn = {figure["key"]: figure for figure in outline.data_of(outline.outline(page))["figures"]}
     assert list(drawn) == ["scores", "chosen"]
     roof, *own = drawn["scores"]["views"][0]["series"]
@@ -117,7 +117,7 @@ def test_the_page_draws_it(folder, says):
     assert {series["name"]: series["y"] for series in own}["mine"] == pytest.approx([80.0, 66.67], abs=0.02)
     assert len(page) > 400_000  # with its library
     says(*drawing)
-    assert Path("page.html").read_text(encoding="utf-8") == page
+    assert Path("page.html").read_text() == page
 
 
 @over(
@@ -126,7 +126,6 @@ def test_the_page_draws_it(folder, says):
         (["nowhere"], "nowhere: holds no run"),
         (["hard", "--cells", "*"], "no timed cell matches '*'"),
         (["bad"], "softbench: bad/x.jsonl:1: is no text of a softbench run"),
-        (["runs", "--cells", "nope"], "no timed cell matches 'nope'"),
         (["runs", "--output", "no/page.html"], "no/page.html: cannot be written"),
     ],
 )

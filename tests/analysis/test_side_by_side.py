@@ -194,13 +194,13 @@ def test_markdown_of_several_machines(reports, says):
 
 def test_pages_of_several_machines_and_of_one(reports, says):
     says("report", "a", "b", "--output", "page.html")
-    page = Path("page.html").read_text(encoding="utf-8")
+    page = Path("page.html").read_text()
     assert page == report.render_machines(machines(*(store.read(reports / f"{name}.jsonl") for name in "ab")))
     assert "NVIDIA H200 and NVIDIA H100" in page
     assert "<td>80.0</td><td>50.0</td>" in page
     assert sorted(p.suffix for p in reports.iterdir()) == [".jsonl"] * 4
     says("report", "a", "a2", "--output", "page.html")
-    assert "timed cases of a taken from a2: 1" in Path("page.html").read_text(encoding="utf-8")
+    assert "timed cases of a taken from a2: 1" in Path("page.html").read_text()
 
 
 @over(
@@ -220,5 +220,5 @@ def test_what_cannot_be_compared_is_one_line(reports, says, arguments, words):
 
 
 def test_cases_are_chosen_over_all_runs(reports, says):
-    text = says("table", "a", "b", "--cases", OTHER.id, "--format", "csv")
+    text = says("table", "a", "b", "--cases", f"{OTHER.id},nothing-*", "--format", "csv")
     assert {row["case"] for row in csv.DictReader(io.StringIO(text))} == {OTHER.id}

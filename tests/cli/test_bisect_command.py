@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from support.bisected import CASES, Simulated, git
+from support.bisected import CASES, Simulated, committed, git
 from support.grids import over
 from support.schemas import valid
 
 from softbench import cli
 from softbench.cli import measuring
+from softbench.records import store
 
 TIMED, CHECKED = (case.id for case in CASES)
 ALL = ("v1", "HEAD", "--cases", TIMED)
@@ -18,8 +19,51 @@ ABOUT_300 = r"(?:299|300)\.\d\d"
 
 
 @pytest.fixture
+def commits(cwd, monkeypatch):
+    monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))
+    return committed(cwd)
+
+
+@pytest.fixture
+def bisected(commits, capsys):
+    def run(*words, status=0):
+        code = cli.main(["bisect", *words, "-k", "mine", "--impls", "kernels"])
+        shown = capsys.readouterr()
+        assert code == status, shown
+        return shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
 def simulated(commits, monkeypatch):
     return Simulated(monkeypatch)
+
+
+@pytest.fixture
+def on_a_cpu(monkeypatch, warm_runs):
+    """Contests are measured."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def test_a_slowdown_is_found(commits, bisected, cwd, on_a_cpu):
+    text, steps = bisected("v1", "HEAD", "--budget", "0.5")
+    assert text.startswith(f"{commits['five'][:12]} made mine slower in {TIMED}: "), text
+    assert f"{commits['three'][:12]} INCORRECT (" in steps
+    names = {r.variant.implementation for run in store.runs(cwd / "reports" / "bisect") for r in store.read(run).records}
+    assert f"mine@{commits['four'][:12]}" in names
+    assert "mine" not in names
+
+
+def test_a_wrong_output_is_found(commits, bisected, on_a_cpu):
+    text, _ = bisected("v1", commits["three"], "--profile", "checked")
+    assert text.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (")
+
+
+def test_an_option_that_cannot_be_used_is_the_line_of_pytest(bisected, on_a_cpu):
+    _, error = bisected("v1", "HEAD", "--profile", "nope", status=2)
+    assert error.splitlines()[-1].startswith("softbench: shapes.yaml: no profile 'nope'; choose from ")
 
 
 def test_the_commit_that_made_it_slower(commits, bisected, simulated):

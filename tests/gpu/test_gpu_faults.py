@@ -1,7 +1,7 @@
-"""What corrupts a context, hangs or fills the card costs its own cell; the honest keep their times."""
+"""What corrupts a context, hangs or fills the card costs its own cell; what does not fit together runs in heats."""
 
 import pytest
-from contests import HERE, TWINS, named
+from contests import BUNDLED, HERE, TWINS, named
 from support.builders import softmax_case
 
 from softbench.cases import registry
@@ -53,3 +53,15 @@ def test_what_cannot_be_captured_has_a_call_time_and_no_rank(pool):
     assert [s.clock for s in culprit.samples] == ["call"]
     assert any("cannot be captured" in note for note in culprit.notes)
     assert honest.clock("graph")
+
+
+def test_what_does_not_fit_together_runs_in_heats_with_the_baseline_in_each(pool):
+    """17 GB move at a launch: two placements of four entrants are more than a card of 141 GB holds."""
+    baseline = next(v for v in BUNDLED if v.implementation == "torch_eager")
+    case = softmax_case(1 << 19, 8192)
+    records = named(pool, case, list(TWINS.values()), 5.0, baselines={"softmax": baseline}, seed=3)
+    assert {r.status for r in records.values()} == {Status.PASSED}
+    heats = {name: {s.heat for s in r.clock("graph")} for name, r in records.items()}
+    assert len(heats["torch_eager"]) >= 2
+    assert set().union(*(heats[name] for name in TWINS)) == heats["torch_eager"]
+    assert all(len(heats[name]) == 1 for name in TWINS)

@@ -87,7 +87,6 @@ def test_a_run_is_loaded_by_id_by_file_or_as_latest(file, run):
     "run, words",
     [
         ("nope", "no run 'nope' in reports; the newest there: run-1"),
-        ("nope.jsonl", "no run 'nope.jsonl' in reports"),
         ("reports", "no run 'reports' in reports"),
         ("notes.txt", "notes.txt:1: is no text of a softbench run"),
         ("empty.jsonl", "empty.jsonl: is empty, and no run"),

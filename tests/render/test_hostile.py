@@ -213,12 +213,12 @@ def test_the_pages_of_a_site_show_it_as_text(tmp_path, name, says):
         folder = tmp_path / f"{len(word)}"
         folder.mkdir(exist_ok=True)
         says("site", written(folder, word), "--output", folder / "site")
-    found = {path: outline.outline(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    found = {path: outline.outline(path.read_text()) for path in folder.rglob("*.html")}
     assert {path.suffix for path in tmp_path.iterdir()} == {""}
     assert {"machines", "operators", "implementations", "cases", "runs"} <= {path.parent.name for path in found}
     clean = {e.name for path in (tmp_path / "8" / "site").rglob("*.html") for e in outline.outline(path.read_text())}
     for path, page in found.items():
-        assert not UNSHOWABLE.search(path.read_text(encoding="utf-8"))
+        assert not UNSHOWABLE.search(path.read_text())
         assert {element.name for element in page} <= clean
         assert len({script.text for script in page.all("script")}) == 2
         assert all((path.parent / link.attributes["href"]).is_file() for link in page.all("a"))

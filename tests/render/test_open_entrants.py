@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
 from support import outline
 from support.builders import GPU, board, roof_of, run, softmax_case, timed
 
@@ -17,12 +16,10 @@ from softbench.model import OPEN, SEALED
 from softbench.render import export, github, report, tables
 from softbench.render.report import machines_page
 from softbench.render.report import tinted as heatmap
-from softbench.render.report.badge import badge
 from softbench.render.report.contents import Cells
 from softbench.render.report.figures import figures
 from softbench.render.report.slices import slices
 from softbench.render.report.trust import checks
-from softbench.texts import InputError
 
 CASES = [softmax_case(4096, 1024), softmax_case(4096, 2048), softmax_case(64, 65536)]
 WHY = "it copies to the host"
@@ -85,12 +82,6 @@ def test_datasets():
 def test_the_benchmarks_of_github():
     extras = {entry["name"].split("::")[1]: entry["extra"].splitlines()[0] for entry in json.loads(github.benchmarks(ONE))}
     assert extras == {"mine": "90.9 % of roof", "yours": "68.2 % of roof", "hidden": "181.8 % of roof, open"}
-
-
-def test_the_badge():
-    assert "mine 90.9 % of roof" in badge(BOARD)
-    with pytest.raises(InputError, match="'hidden' has no score"):
-        badge(BOARD, "hidden")
 
 
 def _unlinked(page):
