@@ -16,8 +16,8 @@ from softbench.analysis.bisect import BAD, GOOD, OPEN, Contest, Question, Step
 from softbench.analysis.document import Dataset
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.cli import measuring
-from softbench.cli.command import CASES, FORMAT, Command, CommandResult, Options, argument, printed
-from softbench.texts import InputError, share
+from softbench.cli.command import CASES, FORMAT, Command, CommandResult, Options, argument, limit, printed
+from softbench.texts import InputError
 
 if TYPE_CHECKING:
     from softbench.cases.revisions import Commit
@@ -105,10 +105,6 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _silent(text: str) -> None:
-    """For programs, which read the steps from the output."""
-
-
 def _source(kernel: str, commit: Commit, folder: Path) -> tuple[str, str]:
     """The hash of an implementation's sources at a commit, and its folder below the given one. Raises InputError."""
     from softbench.cases import revisions  # imports the operators, which other commands do not need
@@ -139,7 +135,8 @@ def _search(options: Options) -> _Search:
     given = [("impls", options.impls), ("profile", options.profile), ("budget", options.budget)]
     chosen = [("reports", options.reports), *((name, value) for name, value in given if value)]
     passed = (f"--softbench-seed={secrets.randbits(32)}", *(f"--softbench-{name}={value}" for name, value in chosen))
-    say = _silent if options.format in ("csv", "json") else _say
+    is_silent = options.format in ("csv", "json")  # for programs, which read the steps from the output
+    say = (lambda text: None) if is_silent else _say
     return _Search(options.kernel, folder, good, passed, commits, say, sources={old: GOOD, new: BAD})
 
 
@@ -203,9 +200,7 @@ def _is_confirmed(search: _Search, asked: Question, found: Commit) -> bool:
 
 
 def _run(options: Options) -> CommandResult:
-    least = None if options.by is None else share(options.by)
-    if options.by is not None and least is None:
-        raise InputError(f"--by: {options.by!r:.60} is no limit; give per cent from 0 to 1000, e.g. --by 1%")
+    least = limit("--by", options.by, "1%")
     search = _search(options)
     what = f"{plural(len(search.commits), 'commit')} changed the sources of {search.kernel}"
     search.say(f"{what} after {search.good.name}")
@@ -213,10 +208,10 @@ def _run(options: Options) -> CommandResult:
     left = search.narrow(asked) if asked else list(search.commits)
     is_found = asked is not None and len(left) == 1 and _is_confirmed(search, asked, left[0])
     why = "" if asked is None else "slower" if asked.limit else "wrong"
-    case, limit = (asked.case, asked.limit) if asked else (search.steps[0].contest.case, None)
+    case, ratio = (asked.case, asked.limit) if asked else (search.steps[0].contest.case, None)
     one = (left[0].subject, left[0].author, left[0].day) if is_found else ("", "", "")
     ends = (search.good.id, search.commits[-1].id)
-    row = (search.kernel, case, why, limit, *ends, is_found, tuple(commit.id for commit in left), *one)
+    row = (search.kernel, case, why, ratio, *ends, is_found, tuple(commit.id for commit in left), *one)
     document = bisect.document(_result(search, asked, left), search.steps)
     data = bisect.datasets(search.steps, Dataset("result", COLUMNS, (row,)))
     return printed(options, document, data), int(not is_found)

@@ -13,7 +13,7 @@ from softbench.analysis.document import Dataset, Document
 from softbench.model import Run
 from softbench.records import store
 from softbench.render import export, tables
-from softbench.texts import InputError
+from softbench.texts import InputError, share
 
 Options = argparse.Namespace
 CommandResult = tuple[str, int]
@@ -96,6 +96,14 @@ def only(runs: Sequence[Run], patterns: str) -> Sequence[Run]:
     if ids and not wanted:
         raise InputError(f"no case matches {patterns!r}; one of them is {min(ids)!r}")
     return [Run(replace(run.passport, cases=0), tuple(r for r in run.records if r.case.id in wanted)) for run in runs]
+
+
+def limit(option: str, text: str | None, example: str) -> float | None:
+    """The per cent of an option as a share; None where it is not given. Raises InputError."""
+    found = None if text is None else share(text)
+    if text is not None and found is None:
+        raise InputError(f"{option}: {text!r:.60} is no limit; give per cent from 0 to 1000, e.g. {option} {example}")
+    return found
 
 
 def write(path: Path, content: str | bytes) -> None:

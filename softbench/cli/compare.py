@@ -7,11 +7,10 @@ from softbench.analysis.compare import forest, summary
 from softbench.cli import command
 from softbench.cli.command import CASES, REPORTS, RUN, Command, CommandResult, Options, argument, only, printed, read, write
 from softbench.render import github, report
-from softbench.texts import InputError, share
 
 
 def _run(options: Options) -> CommandResult:
-    limit = None if options.fail_on is None else _limit(options.fail_on)
+    limit = command.limit("--fail-on", options.fail_on, "2%")
     before, after = only([read(options, name) for name in (options.before, options.after)], options.cases or "")
     comparison = compare.compare(before, after)
     if options.output:
@@ -26,13 +25,6 @@ def _run(options: Options) -> CommandResult:
     if limit is not None and options.format in command.FORMATS:
         text += f"\n--fail-on {options.fail_on} {summary.gate(comparison, limit)}\n"
     return text, int(limit is not None and bool(comparison.failures(limit)))
-
-
-def _limit(text: str) -> float:
-    limit = share(text)
-    if limit is None:
-        raise InputError(f"--fail-on: {text!r:.60} is no limit; give per cent from 0 to 1000, e.g. --fail-on 2%")
-    return limit
 
 
 COMMAND = Command(

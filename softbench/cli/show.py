@@ -44,7 +44,6 @@ def _case(board: Board, case_id: str) -> CaseBoard:
 
 
 def _cell(case: CaseBoard, name: str) -> Cell:
-    """The cell of an implementation or a variant, references and the roof included."""
     for cell in case.all_cells:
         if name in (cell.record.variant.implementation, cell.record.variant.id):
             return cell

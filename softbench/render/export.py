@@ -34,7 +34,6 @@ _FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?( to [+-][\d.]+ %)?$")
 
 
 def markdown(board: Board) -> str:
-    """Verdict, ranking (or counts if nothing was timed) and the timed cases."""
     parts = ranking(board)
     for section, cases in sections(board).items():
         shown = names(board, section[0], cases)

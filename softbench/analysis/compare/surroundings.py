@@ -27,7 +27,6 @@ class Change:
 
 
 def date(passport: Passport) -> str:
-    """Day and minute of a run, from its passport."""
     return passport.started[:16].replace("T", " ")
 
 

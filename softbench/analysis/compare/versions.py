@@ -7,7 +7,7 @@ from softbench.analysis.compare import VERDICTS
 from softbench.analysis.compare.summary import change_figures, percent
 from softbench.analysis.document import Document, table
 from softbench.analysis.leaderboard import tiers
-from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text
+from softbench.analysis.leaderboard.formatting import milliseconds, plural, short, status_text
 from softbench.model import Case, Record, Run, Status, stats
 
 
@@ -76,19 +76,14 @@ def _change(new: Record, old: Record, clock: str) -> stats.Comparison | None:
 def document(found: Iterable[VersionPair], clock: str) -> Document:
     rows = []
     for pair in found:
-        times = (number(_ns(record, clock), milliseconds) for record in (pair.new, pair.old))
+        heats = (record.clock(clock) for record in (pair.new, pair.old))
+        times = (milliseconds(stats.per_launch_ns(own[-1])) if own else "" for own in heats)
         rows.append((pair.new.case.id, short(pair.old.variant.implementation), pair.verdict, *change_figures(pair.change), *times))
     header = ("case", "against", "", "change", "interval", "ms", "ms there")
     return table("Against another version, in the same rounds", header, rows, left=(0, 1, 2), labels=2)
 
 
-def _ns(record: Record, clock: str) -> float | None:
-    found = record.clock(clock)
-    return stats.per_launch_ns(found[-1]) if found else None
-
-
 def gate(found: Iterable[VersionPair], limit: float) -> str:
-    """Whether a limit holds, in one line."""
     all_pairs = list(found)
     if not all_pairs:
         return "fails: no cell of two versions can be compared"

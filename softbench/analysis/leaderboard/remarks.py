@@ -7,7 +7,6 @@ from softbench.model import Passport
 
 
 def clock_note(board: Board) -> str:
-    """What the figures of the run mean."""
     score = "Score: geometric mean of % of roof; a case without a pass counts half of the slowest pass, or of one's own."
     if board.passport.ranking_clock == "wall":
         roof = "Wall clock on a machine without a GPU; the roof is a copy on that machine and says nothing about a GPU."
@@ -31,7 +30,6 @@ def without_roof(board: Board) -> list[CaseBoard]:
 
 
 def elsewhere(passport: Passport) -> list[str]:
-    """A sentence on each other environment."""
     has, sentences = passport.packages, []
     for label in (name.removeprefix("python of ") for name in has if name.startswith("python of @")):
         shown = (f"{n} {has.get(f'{n} of {label}')} (here {has.get(n)})" for n in ("python", "torch", "triton"))

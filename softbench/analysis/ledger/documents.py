@@ -35,7 +35,6 @@ _LEAD = ("implementation", "% of roof", "belief", "since", "run", "level with")
 
 
 def index(machines: Sequence[Machine], claims: Claims, left_out: Sequence[str]) -> list[Part]:
-    """Who leads where, the claims, and the ways to the other pages."""
     kept = [run for machine in machines for run in machine.runs]
     entries = [entry for run in kept for entry in run.entries]
     counts = Counter(entry.belief for entry in entries)
@@ -193,7 +192,6 @@ def _differences(versions: Mapping[str, Sequence[Kept]]) -> Iterator[Part]:
 
 
 def run(own: Kept, before: Kept | None, moves: Sequence[Move]) -> list[Part]:
-    """What changed since the run before, sources first, and all cells."""
     parts: list[Part] = []
     if before is not None:
         old = {entry.implementation: entry.source for entry in before.entries}

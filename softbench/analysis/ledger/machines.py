@@ -11,7 +11,7 @@ from softbench.analysis.history import STEP, History, Line, Point, Step, anchore
 from softbench.analysis.leaderboard.formatting import dtype_text, plural
 from softbench.analysis.ledger import Entry, Kept, belief, move, why_apart
 from softbench.analysis.ledger.leads import Leads
-from softbench.model import Passport, stats
+from softbench.model import stats
 from softbench.records import comparable
 
 ENOUGH = 0.5
@@ -42,17 +42,14 @@ def machines(runs: Sequence[Kept]) -> tuple[Machine, ...]:
     groups: dict[tuple[str, ...], list[Kept]] = {}
     for run in sorted(runs, key=lambda run: (run.passport.started, run.passport.run_id)):
         groups.setdefault(comparable.machine(run.passport), []).append(run)
-    titles = {key: _title(own[-1].passport) for key, own in groups.items()}
+    last = {key: own[-1].passport for key, own in groups.items()}
+    titles = {key: f"{own.device.get('name', 'unknown machine')}, {own.ranking_clock} clock" for key, own in last.items()}
     alike = Counter(titles.values())
     for key, title in titles.items():
         own = hashlib.sha256(repr(key).encode()).hexdigest()[:6]
         titles[key] = f"{title} [{own}]" if alike[title] > 1 else title
     found = [_machine(key, titles[key], tuple(own)) for key, own in groups.items()]
     return tuple(sorted(found, key=lambda machine: machine.title))
-
-
-def _title(passport: Passport) -> str:
-    return f"{passport.device.get('name', 'unknown machine')}, {passport.ranking_clock} clock"
 
 
 def _machine(key: tuple[str, ...], title: str, runs: tuple[Kept, ...]) -> Machine:

@@ -25,10 +25,6 @@ ROW = "row"
 """The side of the cells that name their rows."""
 
 
-def unlinked(head: str, text: str) -> None:
-    """A `Link` of a page that stands alone."""
-
-
 def page(
     title: str,
     document: Document,
@@ -56,7 +52,7 @@ def page(
     return html_document(title, join(body, "\n"))
 
 
-def element(part: Part, is_verdict: bool = False, link: Link = unlinked, label: str = "") -> Markup:
+def element(part: Part, is_verdict: bool = False, link: Link = lambda head, text: None, label: str = "") -> Markup:
     """A part; link leads from the texts of a table to other pages, and label names it where its title does not."""
     if isinstance(part, Heading):
         return tag("h1" if is_verdict else "h2", tag("bdi", part.text))

@@ -52,7 +52,6 @@ def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = ()
 
 
 def html_document(name: str, body: Markup) -> str:
-    """A whole HTML document, with its style sheet and a policy that forbids requests."""
     # The script marks the root before anything is drawn, so that parts that need a script never flash up.
     head = [
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),

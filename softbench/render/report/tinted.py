@@ -62,7 +62,6 @@ def with_figures(board: Board) -> dict[str, Measure]:
 
 
 def columns(board: Board, section: SectionKey, cases: Sequence[CaseBoard]) -> list[Place]:
-    """Entrants, best first, then references, then the roof."""
     places = [(name, "entrant") for name in names(board, section[0], cases)]
     places += [(name, "reference") for name in dict.fromkeys(who for case in cases for who in case.references)]
     return places + ([("roof", "roof")] if any(case.roof for case in cases) else [])

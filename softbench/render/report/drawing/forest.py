@@ -47,10 +47,9 @@ def _drawing(forest: Forest, is_narrow: bool) -> Markup:
         is_same = own.low <= 1 <= own.high
         colour = MUTED if is_same else PALETTE[1] if own.value < 1 else PALETTE[5]
         value, low, high = (f"{figure:.{estimates.places(own, 3)}f}" for figure in (own.value, own.low, own.high))
+        beside = text(left - 12, y + 4, name, text_anchor="end", font_size=12)
         parts += [
-            text(0, y - 12, short(name, 52), font_size=12)
-            if is_narrow
-            else text(left - 12, y + 4, name, text_anchor="end", font_size=12),
+            text(0, y - 12, short(name, 52), font_size=12) if is_narrow else beside,
             line(x(own.low), y, x(own.high), y, colour, stroke_width=2),
             sign(x(own.value), y, Style(colour, "", "square")),
             text(left + width + 10, y + 4, f"{value} [{low}, {high}]" if own.is_known else value, font_size=12),

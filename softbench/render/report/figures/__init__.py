@@ -12,7 +12,6 @@ __all__ = ["figures"]
 
 
 def figures(board: Board, cells: Cells, published: Sequence[ClaimFile]) -> list[Figure]:
-    """All figures with points, in the order of the page."""
     drawn = (
         ratio.over_columns(board, cells),
         ratio.by_shape(board, cells),

@@ -27,7 +27,6 @@ def correctness(contents: Contents) -> Markup:
 
 
 def _counts(board: Board) -> Markup:
-    """Counts of outcomes by implementation; outcomes without a cell are left out."""
     counted = [(standing, outcome_counts(board, standing)) for standing in board.ranking]
     used = [index for index in range(len(OUTCOMES)) if any(counts[index] for _, counts in counted)]
     many = len(board.operators) > 1

@@ -63,7 +63,6 @@ def _facts(board: Board) -> Markup:
 
 
 def _answers(contents: Contents, operator: str) -> list[Markup]:
-    """The cards of the only operator."""
     board = contents.board
     standings = board.standings(operator)
     scored = [standing for standing in standings if standing.score is not None]

@@ -59,7 +59,6 @@ def _beside(found: Sequence[Against], who: str) -> Markup:
 
 
 def _groups(found: Sequence[Loss]) -> Markup:
-    """By dtype, regime and alignment, a line each: how many cases, and the mean loss."""
     said = []
     for group in GROUPS:
         own = {word: [loss for loss in found if group(loss) == word] for word in dict.fromkeys(map(group, found))}

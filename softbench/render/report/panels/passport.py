@@ -16,7 +16,8 @@ def passport(contents: Contents) -> Markup:
         parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
         again = [tag("p", f"To repeat the run, on such a machine and with these versions{LONGER * run.command.endswith('…')}:")]
         again += map(copyable, commands(run))
-        again += [tag("p", "To see what changed since another run, by its id or the path of its records:"), copyable(compared(run))]
+        compare = f"softbench compare EARLIER {run.run_id} --output changes.html"
+        again += [tag("p", "To see what changed since another run, by its id or the path of its records:"), copyable(compare)]
         known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
         parts += [tag("div", *again, class_="again"), known]
     return panel("passport", "Repeat and compare", *parts)
@@ -33,10 +34,6 @@ def commands(run: Passport) -> list[str]:
     seeded = command if "--softbench-seed" in command else f"{command} --softbench-seed={run.seed}"
     known = run.commit and not run.commit.endswith("+")
     return [*([f"git checkout {run.commit}"] if known else []), seeded]
-
-
-def compared(run: Passport) -> str:
-    return f"softbench compare EARLIER {run.run_id} --output changes.html"
 
 
 def _fields(run: Passport) -> Markup:
