@@ -12,9 +12,6 @@ from softbench.kernels import softmax
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 
-SEVERAL = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-
-
 # 2^-18 is float32 arithmetic at exponents of about -5: a difference, an exponential, a sum and a quotient.
 close = functools.partial(tensors.close, slack=2**-18)
 
@@ -86,7 +83,7 @@ def test_threads_on_streams_of_their_own():
             close(y, x)
 
 
-@SEVERAL
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_another_gpu_than_the_current_one():
     for shape, dtype in GRAPHS:
         x = randn(*shape, dtype=dtype).to("cuda:1")

@@ -10,7 +10,6 @@ pytestmark = pytest.mark.gpu
 
 
 def test_a_reader_with_a_gpu_can_follow_the_tutorial(some_gpu, tmp_path):
-    """It takes minutes."""
     typed = follow(Reader(tmp_path), with_gpu=True)
     assert [block for block in typed if block.mark == "gpu"] == [block for block in TUTORIAL if block.mark == "gpu"]
 

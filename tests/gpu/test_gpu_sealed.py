@@ -1,4 +1,4 @@
-"""Bundled implementations are sealed, and as fast as in their authors' processes."""
+"""Bundled implementations are sealed, as fast as in their authors' processes, and right where they overwrite their input."""
 
 import os
 import random
@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 from contests import BUNDLED, CASE, end_workers, run
 from support.builders import softmax_case
+from support.in_place import KERNELS, known
 
 from softbench import resources
-from softbench.cases import matrix
+from softbench.cases import matrix, registry
+from softbench.measure import roof
 from softbench.measure.contest.preparing import Preparation
-from softbench.model import SEALED, Status, stats
+from softbench.model import SEALED, Case, Status, stats
 
 pytestmark = pytest.mark.gpu
 
@@ -58,3 +60,22 @@ def test_sealed_times_are_those_of_the_author(pool, monkeypatch):
     print(ratios)
     assert abs(statistics.median(ratio for _, ratio in ratios) - 1) <= 0.002
     assert all(abs(ratio - 1) <= 0.01 for _, ratio in ratios)
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("bfloat16", (512, 32000)), ("float32", (16, 1024))])
+def test_losses_whose_gradient_overwrites_the_logits(pool, dtype, shape):
+    asked = Case("cross_entropy_in_place", shape, dtype, dtype, params=(("ignore", 0), ("smoothing", 0), ("z", 0)))
+    ours = [v for v in BUNDLED if v.operator == asked.operator]
+    found = run(pool, asked, ours, roofs={asked.operator: roof.variants("streams", "cuda")})
+    assert {r.status.value for r in found} == {"PASSED"}
+    assert {r.tier for r in found if r.variant.implementation in ("triton_family", "liger")} == {SEALED}
+
+
+def test_a_timed_launch_that_overwrites_nothing(pool, tmp_path):
+    known(tmp_path)
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "mine.py").write_text(KERNELS)
+    kernels = registry.find([tmp_path / "kernels"])
+    found = run(pool, Case("double", (256, 1024), "float32", "float32"), kernels)
+    wrong = {r.variant.implementation: r.status.value for r in found if r.variant in kernels}
+    assert wrong == {"right": "PASSED", "elsewhere": "INCORRECT", "unwritten": "INCORRECT"}

@@ -30,13 +30,8 @@ TIMEOUT_S = 480  # of which compiling takes up to 240 where nothing is cached
 # Only kernels of CuTe DSL: torch's are not the question. A part insists on its launches by itself, so that what torch
 # and the DSL try with the driver, and are refused, is no error. Behind each allocation lies memory that is nobody's.
 OPTIONS = (
-    "--kernel-name=kernel_substring=cute_",
-    "--report-api-errors=no",
-    "--padding=32768",
-    "--show-backtrace=no",
-    "--print-limit=10",
-    "--launch-timeout=120",
-    "--error-exitcode=9",
+    *("--kernel-name=kernel_substring=cute_", "--report-api-errors=no", "--padding=32768", "--show-backtrace=no"),
+    *("--print-limit=10", "--launch-timeout=120", "--error-exitcode=9"),
 )
 REPORTED = {
     "memcheck": "Invalid __global__ read of size 4",
