@@ -174,24 +174,24 @@ def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bi
     assert text.startswith(f"{commits['five'][:12]} is the first that is slower in {TIMED}, but another contest does not ")
 
 
-def test_a_run_that_ends_early_ends_the_search(bisected, simulated, monkeypatch):
+def raised(simulated, monkeypatch, error, when):
     def measure(arguments):
-        if len(simulated.runs) == 2:
-            raise measuring.RunFailed("the GPU is gone")
+        if when(arguments):
+            raise error
         return simulated.measure(arguments)
 
     monkeypatch.setattr(measuring, "measure", measure)
+
+
+def test_a_run_that_ends_early_ends_the_search(bisected, simulated, monkeypatch):
+    raised(simulated, monkeypatch, measuring.RunFailed("the GPU is gone"), lambda _: len(simulated.runs) == 2)
     _, said = bisected(*ALL, status=2)
     assert said.endswith("\nsoftbench: the GPU is gone\n")
 
 
 def test_what_cannot_be_run_at_a_commit_is_left_aside(commits, bisected, simulated, monkeypatch):
-    def measure(arguments):
-        if any(commits["three"] in word for word in arguments):
-            raise measuring.RunRefused("a file is no Python")
-        return simulated.measure(arguments)
-
-    monkeypatch.setattr(measuring, "measure", measure)
+    refused = measuring.RunRefused("a file is no Python")
+    raised(simulated, monkeypatch, refused, lambda words: any(commits["three"] in word for word in words))
     text, steps = bisected(*ALL)
     assert f"{commits['three'][:12]} cannot be run (a file is no Python): cannot tell" in steps
     assert text.startswith(f"{commits['five'][:12]} made mine slower")

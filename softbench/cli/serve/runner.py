@@ -198,7 +198,7 @@ class _Tail:
             self._kept = (self._kept + os.read(self._reader, MOST_OUTPUT))[-MOST_OUTPUT:]
 
 
-async def events(queue: Queue, number: str, every_s: float = 0.2) -> AsyncIterator[bytes]:
+async def events(queue: Queue, number: str) -> AsyncIterator[bytes]:
     """The events of a job, line by line as they come, until it has ended; the last line has its state."""
     job, place, rest = queue.jobs[number], 0, b""
     while True:
@@ -216,4 +216,4 @@ async def events(queue: Queue, number: str, every_s: float = 0.2) -> AsyncIterat
         if not is_open:
             yield (json.dumps({"event": "job", "at": job.ended, "state": job.state, "reason": job.reason}).encode() + b"\n")
             return
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(0.2)

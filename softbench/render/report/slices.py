@@ -11,9 +11,8 @@ from softbench.analysis.leaderboard.tiers import scored_of
 
 @dataclass(frozen=True)
 class Slice:
-    """Timed cases of one operator and the standings over them; kind is "all", "dtype" or "regime"."""
+    """Timed cases of one operator and the standings over them."""
 
-    kind: str
     title: str
     cases: tuple[CaseBoard, ...]
     standings: tuple[Standing, ...]
@@ -29,9 +28,9 @@ def slices(board: Board, operator: str) -> tuple[Slice, ...]:
     dtypes: dict[str, list[CaseBoard]] = {}
     for case in timed:
         dtypes.setdefault(dtype_text(case.case.dtype, case.case.out_dtype), []).append(case)
-    parts = [("all", "all", timed)]
-    by_dtype = [("dtype", name, tuple(cases)) for name, cases in dtypes.items()]
-    by_regime = [("regime", kind.name, tuple(c for c in timed if regime(c) is kind)) for kind in REGIMES]
-    for group in (by_dtype, [part for part in by_regime if part[2]]):
+    parts = [("all", timed)]
+    by_dtype = [(name, tuple(cases)) for name, cases in dtypes.items()]
+    by_regime = [(kind.name, tuple(c for c in timed if regime(c) is kind)) for kind in REGIMES]
+    for group in (by_dtype, [part for part in by_regime if part[1]]):
         parts += group if len(group) > 1 else []
-    return tuple(Slice(kind, title, cases, ranking(cases, failed)) for kind, title, cases in parts)
+    return tuple(Slice(title, cases, ranking(cases, failed)) for title, cases in parts)

@@ -17,8 +17,6 @@ PEAKS_GB_S = {"H800": 2619e6 * 2 * 5120 / 8 / 1e9}
 
 @dataclass(frozen=True)
 class PublishedPoint:
-    """One published time of a case."""
-
     case: Case
     implementation: str
     percent_of_peak: float

@@ -19,8 +19,6 @@ LEAD = (
 
 @dataclass(frozen=True)
 class Gain:
-    """A geometric mean and its number of cases."""
-
     factor: float
     cases: int
 
