@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -133,6 +134,12 @@ def describe() -> dict[str, Any]:
 def host_memory() -> int:
     """Physical memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def toolkit(program: str) -> str:
+    """The path of a program of the CUDA toolkit; "" where it is not installed."""
+    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    return shutil.which(program) or shutil.which(program, path=f"{home}/bin") or ""
 
 
 def missing(requirement: str, card: Gpu | None, path: Sequence[str] | None = None) -> str:

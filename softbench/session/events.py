@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, TextIO
 from softbench.measure.contest.progress import Progress
 from softbench.model import Case, Run
 from softbench.session.listener import Listener
+from softbench.session.replay import finite
 from softbench.session.settings import SettingsError
 from softbench.texts import printable
 
@@ -79,10 +79,10 @@ class Events:
                     implementation=record.variant.id,
                     status=record.status.value,
                     reason=printable(record.reason)[:_MOST],
-                    time_ns=_finite(cell.latency_ns),
-                    low_ns=_finite(cell.low_ns),
-                    high_ns=_finite(cell.high_ns),
-                    percent_of_roof=_finite(cell.percent_of_roof),
+                    time_ns=finite(cell.latency_ns),
+                    low_ns=finite(cell.low_ns),
+                    high_ns=finite(cell.high_ns),
+                    percent_of_roof=finite(cell.percent_of_roof),
                     tier=record.tier,
                     open_because=printable(record.open_because)[:_MOST],
                 )
@@ -99,7 +99,3 @@ class Events:
                 self._file.close()
             self._file = None
             self._note(f"--softbench-events: {self._path}: {error.strerror}; no further events are written")
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

@@ -40,7 +40,7 @@ def rounds(run: Run) -> dict[str, Rounds]:
                 extra = {
                     "clock": clock,
                     "bandwidth_gb_s": cell.bandwidth_gb_s,
-                    "latency_interval_ns": [_finite(cell.low_ns), _finite(cell.high_ns)],
+                    "latency_interval_ns": [finite(cell.low_ns), finite(cell.high_ns)],
                     "percent_of_roof": cell.percent_of_roof,
                     "implementation": cell.record.variant.implementation,
                     "case": board.case.id,
@@ -86,7 +86,7 @@ class Storage:
             stored.play(fixture)
 
 
-def _finite(bound: float | None) -> float | None:
+def finite(bound: float | None) -> float | None:
     """JSON has no infinity."""
     return bound if bound is not None and math.isfinite(bound) else None
 

@@ -15,7 +15,6 @@ from softbench.cases.declarations import NotPython
 from softbench.cases.operators import FileOperator
 from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import device
-from softbench.measure.contest import traffic
 from softbench.model import Case, Variant
 from softbench.session.settings import Settings, SettingsError
 
@@ -213,7 +212,7 @@ def _require_gpu(chosen: Settings) -> None:
     wants = traffics or ("--softbench-device-clock: times kernels" if chosen.device_clock else "")
     if wants and device.gpu() is None:
         raise SettingsError(f"{wants} on a GPU, and no CUDA GPU is visible here")
-    if chosen.traffic and not traffic.profiler():
+    if chosen.traffic and not device.toolkit("ncu"):
         raise SettingsError(
             "--softbench-traffic: ncu is neither on the PATH nor in $CUDA_HOME/bin; install Nsight Compute, or leave it out"
         )

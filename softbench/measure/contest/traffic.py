@@ -10,7 +10,6 @@ import json
 import math
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 
 from softbench.measure.contest.entrant import Entrant, operator_of
 from softbench.measure.contest.processes import environment_for, program
+from softbench.measure.device import toolkit
 from softbench.measure.plans import Plan
 from softbench.model import SEALED, Case, Traffic
 
@@ -71,12 +71,6 @@ class Counted:
     calls: int
     launched: int | None = None
     unseen: int = 0
-
-
-def profiler() -> str:
-    """The path of ncu; "" where it is not installed."""
-    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    return shutil.which("ncu") or shutil.which("ncu", path=f"{home}/bin") or ""
 
 
 def calls_for(written_bytes: int, l2_bytes: int) -> int:
@@ -139,7 +133,7 @@ def _counted(
 
 def _profiling(replay: str, metrics: Sequence[str], log: Path) -> list[str]:
     return [
-        profiler() or "ncu",
+        toolkit("ncu") or "ncu",
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
         *("--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off"),
         *("--replay-mode", replay, "--target-processes", "application-only"),

@@ -11,7 +11,7 @@ from typing import Any
 from softbench.contract import Unsupported
 from softbench.measure.contest.entrant import Entrant, mode_of
 from softbench.measure.contest.processes import environment_for
-from softbench.measure.device import gpu
+from softbench.measure.device import gpu, toolkit
 from softbench.measure.worker import sanitizing
 from softbench.measure.worker.authoring import AuthorHandler
 from softbench.model import Case, Status, Variant
@@ -39,7 +39,7 @@ def prepare(case: Case, variant: Variant, seed: int) -> tuple[Status | None, str
 def sanitized(case: Case, variant: Variant, seed: int, timeout_s: float) -> str:
     """What compute-sanitizer finds first in a cell on a GPU, as text; "" where there is nothing, no GPU or no such tool."""
     mode, why = mode_of(variant, gpu())
-    if why or mode != "measure" or gpu() is None or not sanitizing.tool():
+    if why or mode != "measure" or gpu() is None or not toolkit(sanitizing.TOOL):
         return ""
     try:
         return sanitizing.first_finding(_request(case, variant, seed, mode), timeout_s)

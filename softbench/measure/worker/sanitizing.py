@@ -3,11 +3,11 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from typing import Any
 
+from softbench.measure.device import toolkit
 from softbench.texts import printable
 
 _OPTIONS = ("--tool=memcheck", "--report-api-errors=no", "--padding=4096", "--show-backtrace=no", "--print-limit=1")
@@ -16,10 +16,7 @@ _NO_FINDING = re.compile(r"COMPUTE-SANITIZER|ERROR SUMMARY|LEAK SUMMARY|Target a
 _MOST_LINES, _MOST_WIDTH = 8, 200
 
 
-def tool() -> str:
-    """The path of compute-sanitizer; "" where it is not installed."""
-    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    return shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path=f"{home}/bin") or ""
+TOOL = "compute-sanitizer"
 
 
 def first_finding(request: dict[str, Any], timeout_s: float) -> str:
@@ -27,7 +24,7 @@ def first_finding(request: dict[str, Any], timeout_s: float) -> str:
 
     Raises TimeoutError. torch allocates each tensor by itself there, and no tensor ends where another begins.
     """
-    command = [tool(), *_OPTIONS, sys.executable, "-m", "softbench.measure.worker.in_process"]
+    command = [toolkit(TOOL), *_OPTIONS, sys.executable, "-m", "softbench.measure.worker.in_process"]
     own = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(
