@@ -19,7 +19,7 @@ pytest_plugins = ["pytester"]
 EVIL = """
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def own_evil(case):
     def launch(x):
         print("::error::printed")

@@ -80,7 +80,7 @@ RAISES = """
 import os
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"], params={"stages": [2, 3]})
+@implementation(operator="softmax", params={"stages": [2, 3]})
 def own_raising(case, stages):
     def launch(x):
         print("launched in", os.getpid())

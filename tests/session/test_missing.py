@@ -15,11 +15,11 @@ pytest_plugins = ["pytester"]
 KERNELS = """
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def lacks_a_package(case):
     import liger_kernel_of_nobody.deep
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def lacks_its_own(case):
     from . import _nothing
     from ._nowhere import x

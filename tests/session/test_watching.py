@@ -18,7 +18,7 @@ from softbench.session.watching import Watch, affected, state
 KERNEL = """
 from softbench import implementation
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def edited(case):
     return lambda x: x.softmax(-1)
 """

@@ -5,7 +5,7 @@ from typing import Any
 from softbench import implementation
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def files_of_others(case: Any) -> Any:
     """Opens softbench's own source, another's and the records, to add to them; it adds nothing."""
     import os

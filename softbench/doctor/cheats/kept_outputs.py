@@ -5,7 +5,7 @@ from typing import Any
 from softbench import implementation
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def last_output(case: Any) -> Any:
     """Returns what the launch before it computed."""
     computed: list[Any] = []
@@ -17,19 +17,19 @@ def last_output(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def cached_by_pointer(case: Any) -> Any:
     """Keeps the output of every address: right until the memory holds something else."""
     return _cached(lambda x: x.data_ptr())
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def cached_by_sample(case: Any) -> Any:
     """Keeps the output of every input, which it recognises by a few of its elements."""
     return _cached(lambda x: tuple(x[0, :8].tolist()))
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def cached_by_shape(case: Any) -> Any:
     """Keeps one output per shape."""
     return _cached(lambda x: x.shape)
@@ -46,7 +46,7 @@ def _cached(key: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def static_buffer(case: Any) -> Any:
     """Writes every output into one buffer, which stays in the cache."""
     import torch
@@ -61,7 +61,7 @@ def static_buffer(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def precomputed_in_factory(case: Any) -> Any:
     """Finds the seed of the check's inputs in its caller's variables, and computes the outputs before it is launched."""
     import torch

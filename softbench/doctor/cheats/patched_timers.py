@@ -5,7 +5,7 @@ from typing import Any
 from softbench import implementation
 
 
-@implementation(operator="softmax", requires=["cuda", "torch"])
+@implementation(operator="softmax", requires=["cuda"])
 def patched_event(case: Any) -> Any:
     """Replaces what waits for the GPU, and the elapsed time of an event, in its first launch."""
     import torch
@@ -18,7 +18,7 @@ def patched_event(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def patched_clock_object(case: Any) -> Any:
     """Finds the harness's own clock among all objects of the process, and slows it down to a tenth of its speed."""
     import gc
@@ -31,7 +31,7 @@ def patched_clock_object(case: Any) -> Any:
     return lambda x: x.softmax(-1)
 
 
-@implementation(operator="softmax", requires=["cuda", "torch"])
+@implementation(operator="softmax", requires=["cuda"])
 def patched_event_later(case: Any) -> Any:
     """Has a thread replace the elapsed time of an event ten times a second, also while others are timed."""
     import threading

@@ -14,7 +14,7 @@ def _guess(rows: int, columns: int) -> Any:
 _GUESSES = {columns: _guess(64, columns) for columns in (1000, 1024, 4000, 4096)}
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def precomputed_at_import(case: Any) -> Any:
     from softbench import Unsupported
 

@@ -5,7 +5,7 @@ from typing import Any
 from softbench import implementation
 
 
-@implementation(operator="softmax", requires=["torch", "cuda>=sm_70"])
+@implementation(operator="softmax", requires=["cuda>=sm_70"])
 def other_stream(case: Any) -> Any:
     """Works on a stream of its own, which waits for no other and for which no other waits."""
     import torch
@@ -19,7 +19,7 @@ def other_stream(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def left_to_a_thread(case: Any) -> Any:
     """Returns at once and lets a thread write the output."""
     import threading
@@ -37,7 +37,7 @@ def left_to_a_thread(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def left_lazy(case: Any) -> Any:
     """Returns a tensor that computes when its values are read, which is after the clock has stopped."""
     import torch
@@ -52,7 +52,7 @@ def left_lazy(case: Any) -> Any:
     return lambda x: x.as_subclass(Later)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def lying_class(case: Any) -> Any:
     """Returns a tensor whose class claims to be torch's own, and which computes when its values are read."""
     import torch
@@ -74,7 +74,7 @@ def lying_class(case: Any) -> Any:
     return lambda x: x.as_subclass(Tensor)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def mode_left_on(case: Any) -> Any:
     """Returns an empty tensor, and leaves a mode of torch switched on that fills it in the caller's next call of torch."""
     import torch

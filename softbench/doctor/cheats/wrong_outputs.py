@@ -5,19 +5,19 @@ from typing import Any
 from softbench import Unsupported, implementation
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def zeros(case: Any) -> Any:
     """Returns zeros, which any tolerance that is not relative to each element allows."""
     return lambda x: x.new_zeros(x.shape)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def one_over_n(case: Any) -> Any:
     """Returns 1/N everywhere: every row sums to 1."""
     return lambda x: x.new_full(x.shape, 1 / x.shape[-1])
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def nondeterministic(case: Any) -> Any:
     """Returns another output for the same input each time, off by a thousandth, as a race does."""
     import torch
@@ -25,13 +25,13 @@ def nondeterministic(case: Any) -> Any:
     return lambda x: x.softmax(-1) * (1 + 1e-3 * torch.randn_like(x))
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def low_precision(case: Any) -> Any:
     """Computes in bfloat16 and returns float32."""
     return lambda x: x.bfloat16().softmax(-1).to(x.dtype)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def low_precision_sum(case: Any) -> Any:
     """Keeps the sum of a row in bfloat16: no element is off by more than an ulp of its dtype."""
     if case.out_dtype != "bfloat16":
@@ -44,19 +44,19 @@ def low_precision_sum(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def wrong_dtype(case: Any) -> Any:
     """Writes half of the bytes: float16 where the case asks for more."""
     return lambda x: x.softmax(-1).half()
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def wrong_shape(case: Any) -> Any:
     """Leaves the last row out of the output."""
     return lambda x: x[:-1].softmax(-1)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def wrong_strides(case: Any) -> Any:
     """Returns rows with gaps between them, because its tiles are wider than the rows."""
 
@@ -67,7 +67,7 @@ def wrong_strides(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def tail_columns(case: Any) -> Any:
     """Does not write the last columns: the loop has no masked end."""
 
@@ -79,7 +79,7 @@ def tail_columns(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def tail_rows(case: Any) -> Any:
     """Does not write the last rows: the grid is rounded down."""
 
@@ -91,7 +91,7 @@ def tail_rows(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def input_overwritten(case: Any) -> Any:
     """Uses the input as its workspace."""
 
@@ -102,13 +102,13 @@ def input_overwritten(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def view_of_input(case: Any) -> Any:
     """Returns the input's own memory, so that it allocates nothing and writes what is in the cache."""
     return lambda x: x.copy_(x.softmax(-1)).view_as(x)
 
 
-@implementation(operator="softmax", requires=["torch", "cuda>=sm_70"])
+@implementation(operator="softmax", requires=["cuda>=sm_70"])
 def out_of_bounds(case: Any) -> Any:
     """Writes two bytes past its output, as a vector store does whose end is not masked."""
     import ctypes

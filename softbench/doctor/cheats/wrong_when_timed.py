@@ -5,7 +5,7 @@ from typing import Any
 from softbench import implementation
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def counts_its_calls(case: Any) -> Any:
     """Is right in its first calls, which are the check's, and returns zeros in the later ones, which are timed."""
     import itertools
@@ -14,7 +14,7 @@ def counts_its_calls(case: Any) -> Any:
     return lambda x: x.softmax(-1) if next(number) < 5 else x.new_zeros(x.shape)
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def cached_when_timed(case: Any) -> Any:
     """Is right in its first calls; in the later ones it keeps the output of every address."""
     import itertools
@@ -29,7 +29,7 @@ def cached_when_timed(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def static_when_timed(case: Any) -> Any:
     """Is right in its first calls; in the later ones it writes every output into one buffer."""
     import itertools
@@ -48,7 +48,7 @@ def static_when_timed(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def wrong_from_the_third(case: Any) -> Any:
     """Is right in the check and on the first two sets of buffers, whose timed calls are always compared; zeros later."""
     known, sets, was_new = set[int](), [0], [False]
@@ -65,7 +65,7 @@ def wrong_from_the_third(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def inspects_its_callers(case: Any) -> Any:
     """Is right where the name of one of its callers is check, and copies its input elsewhere."""
     return lambda x: x.softmax(-1) if _is_checked() else x.clone()
@@ -82,7 +82,7 @@ def _is_checked() -> bool:
     return False
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def copied_random_state(case: Any) -> Any:
     """Finds the generator that chooses which calls are compared, copies its state, and computes only those calls."""
     import gc
@@ -107,7 +107,7 @@ def copied_random_state(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch", "cuda>=sm_70"])
+@implementation(operator="softmax", requires=["cuda>=sm_70"])
 def escapes_the_graph(case: Any) -> Any:
     """Works outside the graph while one is captured: a replay has nothing to do, and the output is there already."""
     import torch
@@ -124,7 +124,7 @@ def escapes_the_graph(case: Any) -> Any:
     return launch
 
 
-@implementation(operator="softmax", requires=["torch"])
+@implementation(operator="softmax")
 def back_to_back_to_a_thread(case: Any) -> Any:
     """Computes single calls itself, and leaves calls that follow at once to a thread, which is done before they are compared."""
     import threading
