@@ -154,6 +154,7 @@ def look(target: Target) -> Findings:
     loose = ""
     for example in EXAMPLES:
         record = records[example.name]
+        told = _described(record.variant)
         why = missed(example, record, list(records.values()))
         outcome = "missed" if why else "caught"
         why_not = _untried(example, target.card) or (NOT_TRIED if target.card is None else "")
@@ -161,13 +162,13 @@ def look(target: Target) -> Findings:
             outcome = "not tried"
             not_tried += not example.is_confined
             loose = why_not if example.is_confined else loose
-            lines.append(f"{why_not}: {_described(record.variant)}")
+            lines.append(f"{why_not}: {told}")
         elif why:
-            lines.append(f"MISSED: {_described(record.variant)}")
+            lines.append(f"MISSED: {told}")
             failures.append(f"{example.name}: {why}")
         else:
             caught += 1
-            lines += [f"caught: {_described(record.variant)}", f"        {_short(_said(record) or NO_FASTER)}"]
+            lines += [f"caught: {told}", f"        {_short(_said(record) or NO_FASTER)}"]
         rows.append((example.name, outcome, record.status.value, _said(record)))
     for name, record in records.items():
         if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:

@@ -1,4 +1,4 @@
-"""Times work on the GPU between two events, all of it enqueued before the GPU begins."""
+"""Times work on the GPU between two events on the current stream."""
 
 import ctypes
 from collections.abc import Callable
@@ -10,8 +10,6 @@ _WAIT_EQUAL = 1
 
 
 class Stopwatch:
-    """Times work on the GPU, between two events on the current stream."""
-
     def __init__(self) -> None:
         import torch
 

@@ -244,15 +244,19 @@ class CellItem(pytest.Function):
 
         chosen = self.bench.settings
         cell = self.case, self.variant, resuming.seed_of(chosen)
+
+        def sanitize() -> None:
+            self.add_report_section("call", debugging.SANITIZER, in_process.sanitized(*cell, chosen.timeout_s))
+
         try:
             status, reason = in_process.prepare(*cell)
         except Exception:
-            self.add_report_section("call", debugging.SANITIZER, in_process.sanitized(*cell, chosen.timeout_s))
+            sanitize()
             raise
         if status is not None and status.is_refusal:
             pytest.skip(f"{status.value}: {reason}")
         if status is not None:
-            self.add_report_section("call", debugging.SANITIZER, in_process.sanitized(*cell, chosen.timeout_s))
+            sanitize()
             raise CellFailed(f"{status.value}: {reason}")
 
     def _note_figures(self, record: Record) -> None:

@@ -60,10 +60,8 @@ class Journal:
         return self._passport
 
     def _issued(self) -> Passport:
-        seed = resuming.seed_of(self.settings)
-        count = len(self.selection.takes_part)
-        chosen = self.selection
-        return passport.issue(self.settings, chosen.variants, seed, self.places, count, chosen.operators)
+        seed, chosen = resuming.seed_of(self.settings), self.selection
+        return passport.issue(self.settings, chosen.variants, seed, self.places, len(chosen.takes_part), chosen.operators)
 
     def start(self) -> None:
         """Do what can be done before it is known which cells take part."""
@@ -170,11 +168,8 @@ class Journal:
     def merge(self, worker: str, case: Case, parcel: str) -> None:
         """Add the records of a case that a worker reports. Raises StoreError."""
         if parcel and not self.knows(case):
-            self._add(case, shards.unpack(worker, parcel))
-
-    def _add(self, case: Case, records: Sequence[Record]) -> None:
-        self.save(records)
-        self._listener.on_case(case)
+            self.save(shards.unpack(worker, parcel))
+            self._listener.on_case(case)
 
     def put_in_order(self) -> None:
         """When all workers have ended: one file, in the order of the cases. Raises StoreError, OSError."""

@@ -1,4 +1,4 @@
-"""Requests to several entrants at a time, and their workers' answers."""
+"""Asks several entrants at once, and those that share a worker one after the other."""
 
 from softbench.measure.contest.entrant import Entrant
 from softbench.measure.contest.worker_pool import WorkerPool
@@ -7,8 +7,6 @@ from softbench.model import Status
 
 
 class Asker:
-    """Asks several entrants at once, and those that share a worker one after the other."""
-
     def __init__(self, pool: WorkerPool, timeout_s: float) -> None:
         self._pool, self._timeout_s = pool, timeout_s
 

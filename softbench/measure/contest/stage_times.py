@@ -13,7 +13,6 @@ class StageTimes:
 
     @contextmanager
     def stage(self, stage: str) -> Iterator[None]:
-        """Add the time of the block to the stage."""
         start = time.monotonic()
         try:
             yield

@@ -7,8 +7,6 @@ MOST_BYTES = 16_000
 
 
 class Tail:
-    """The last bytes of a pipe."""
-
     def __init__(self) -> None:
         self._data = b""
 

@@ -167,10 +167,10 @@ class WorkerPool:
 
         One that dies may have been killed, as those before it; then a second one is asked.
         """
-        hello = {"op": "hello", "device": self.device}
-        answer = self.apart(hello, timeout_s=_HELLO_TIMEOUT_S)
-        if answer is not None and answer.status is Status.CRASHED:
-            answer = self.apart(hello, timeout_s=_HELLO_TIMEOUT_S)
+        for _ in range(2):
+            answer = self.apart({"op": "hello", "device": self.device}, timeout_s=_HELLO_TIMEOUT_S)
+            if answer is None or answer.status is not Status.CRASHED:
+                break
         return answer.reason if answer is not None and not answer.ok else ""
 
     def apart(self, *requests: Message, timeout_s: float) -> Answer | None:
@@ -195,7 +195,6 @@ class WorkerPool:
             forkserver.dismiss()
 
     def close(self) -> None:
-        """End every worker and the forkservers."""
         for forkserver in self._forkservers.values():
             forkserver.close()
         self._forkservers.clear()

@@ -152,14 +152,14 @@ def _advance(question: _Question) -> Answer | None:
             if not chunk:
                 return _death(worker, question.start)
             buffer.feed(chunk)
+        if message.pop("id", None) != question.id:
+            raise wire.Malformed("an answer to what it was not asked")
     except BlockingIOError:
         return None
     except OSError:
         return _death(worker, question.start)  # with the question unread: a connection reset, not the end of a stream
     except wire.Malformed as error:
         return _nonsense(worker, f"wrote into the harness's own channel: {error}")
-    if message.pop("id", None) != question.id:
-        return _nonsense(worker, "wrote into the harness's own channel: an answer to what it was not asked")
     return _read(question, message)
 
 

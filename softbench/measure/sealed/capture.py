@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_ubyte, c_void_p
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,10 @@ def captured(stream: Any) -> Iterator[c_void_p]:
     try:
         yield graph
     except Exception as error:
-        driver.driver().status("cuStreamEndCapture")(raw, ctypes.byref(graph))
+        driver.driver().status("cuStreamEndCapture")(raw, byref(graph))
         raise Unsealable(f"it cannot be captured in a CUDA graph ({type(error).__name__}: {_line(error)})") from error
     try:
-        driver.driver().cuStreamEndCapture(raw, ctypes.byref(graph))
+        driver.driver().cuStreamEndCapture(raw, byref(graph))
     except driver.DriverError as error:
         raise Unsealable(f"it cannot be captured in a CUDA graph ({error})") from None
 
@@ -111,35 +111,35 @@ class Capture:
 
     def _graph(self, graph: c_void_p) -> tuple[tuple[Node, ...], tuple[tuple[int, int, int], ...]]:
         cuda, count = driver.driver(), c_size_t()
-        cuda.cuGraphGetNodes(graph, None, ctypes.byref(count))
+        cuda.cuGraphGetNodes(graph, None, byref(count))
         if not count.value:  # nothing was enqueued, as for a case without elements
             return (), ()
         handles = (c_void_p * count.value)()
-        cuda.cuGraphGetNodes(graph, handles, ctypes.byref(count))
+        cuda.cuGraphGetNodes(graph, handles, byref(count))
         number = {handle: n for n, handle in enumerate(handles)}
         nodes = tuple(self._node(handle) for handle in number)
         edges = c_size_t()
-        cuda.cuGraphGetEdges_v2(graph, None, None, None, ctypes.byref(edges))
+        cuda.cuGraphGetEdges_v2(graph, None, None, None, byref(edges))
         first, second, about = ((kind * edges.value)() for kind in (c_void_p, c_void_p, ctypes.c_uint64))
         if edges.value:
-            cuda.cuGraphGetEdges_v2(graph, first, second, about, ctypes.byref(edges))
+            cuda.cuGraphGetEdges_v2(graph, first, second, about, byref(edges))
         return nodes, tuple((number[a], number[b], c) for a, b, c in zip(first, second, about, strict=True))
 
     def _node(self, handle: int) -> Node:
         kind = c_int()
-        driver.driver().cuGraphNodeGetType(c_void_p(handle), ctypes.byref(kind))
+        driver.driver().cuGraphNodeGetType(c_void_p(handle), byref(kind))
         if kind.value == KERNEL:
             return self._kernel(handle)
         if kind.value == EMPTY:
             return Node(EMPTY, Stretch(0, 0))
         if kind.value == FILL:
             fill = driver.FillParams()
-            driver.driver().cuGraphMemsetNodeGetParams(c_void_p(handle), ctypes.byref(fill))
+            driver.driver().cuGraphMemsetNodeGetParams(c_void_p(handle), byref(fill))
             self._own([fill.address], "a fill")
             return Node(FILL, self._builder.add(bytes(fill)))
         if kind.value == COPY:
             copy = driver.CopyParams()
-            driver.driver().cuGraphMemcpyNodeGetParams(c_void_p(handle), ctypes.byref(copy))
+            driver.driver().cuGraphMemcpyNodeGetParams(c_void_p(handle), byref(copy))
             if {copy.source.kind, copy.target.kind} - {driver.DEVICE_MEMORY, driver.UNIFIED_MEMORY}:
                 raise Unsealable("it copies between the host and the GPU")
             self._own([copy.source.address, copy.target.address], "a copy")
@@ -149,7 +149,7 @@ class Capture:
 
     def _kernel(self, handle: int) -> Node:
         params = KernelParams()
-        driver.driver().cuGraphKernelNodeGetParams_v2(c_void_p(handle), ctypes.byref(params))
+        driver.driver().cuGraphKernelNodeGetParams_v2(c_void_p(handle), byref(params))
         at = self._function(params.func, params.kern)
         raw = _parameters(params, self._described[at].parameters)
         self._own(_words(raw), "a kernel")
@@ -168,13 +168,13 @@ class Capture:
         if key in self._functions:
             return self._functions[key]
         name, get = c_char_p(), driver.driver().status
-        if func and get("cuFuncGetName")(ctypes.byref(name), c_void_p(func)):
+        if func and get("cuFuncGetName")(byref(name), c_void_p(func)):
             func, kern = None, func  # the runtime's handles of kernels stand in the place of functions
         if not func:
             found = c_void_p()
-            driver.driver().cuKernelGetFunction(ctypes.byref(found), c_void_p(kern))
+            driver.driver().cuKernelGetFunction(byref(found), c_void_p(kern))
             func = found.value
-            driver.driver().cuFuncGetName(ctypes.byref(name), c_void_p(func))
+            driver.driver().cuFuncGetName(byref(name), c_void_p(func))
         text = name.value or b""
         try:
             digest = self._images.of_kernel(func, kern, text)
@@ -196,7 +196,7 @@ class Capture:
         for number in NODE_ATTRIBUTES:
             value = (c_ubyte * ATTRIBUTE_BYTES)()
             get = driver.driver().status("cuGraphKernelNodeGetAttribute")
-            if get(c_void_p(handle), c_int(number), ctypes.byref(value)) == 0:
+            if get(c_void_p(handle), c_int(number), byref(value)) == 0:
                 found.append((number, bytes(value)))
         key = tuple(found)
         if key not in self._attributes:
@@ -242,7 +242,7 @@ def layout_of(func: int | None, kern: int | None) -> tuple[tuple[int, int], ...]
     found: list[tuple[int, int]] = []
     for name, handle in (("cuFuncGetParamInfo", func), ("cuKernelGetParamInfo", kern)):
         get, offset, size = driver.driver().status(name), c_size_t(), c_size_t()
-        while handle and not get(c_void_p(handle), c_size_t(len(found)), ctypes.byref(offset), ctypes.byref(size)):
+        while handle and not get(c_void_p(handle), c_size_t(len(found)), byref(offset), byref(size)):
             found.append((offset.value, size.value))
         if found:
             break
@@ -255,7 +255,7 @@ def _limits(func: int | None) -> tuple[tuple[int, int], ...]:
 
 def function_attribute(func: int | None, number: int) -> int:
     value = c_int()
-    driver.driver().cuFuncGetAttribute(ctypes.byref(value), c_int(number), c_void_p(func))
+    driver.driver().cuFuncGetAttribute(byref(value), c_int(number), c_void_p(func))
     return value.value
 
 

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
@@ -102,7 +102,7 @@ class Driver:
 
     def _name_of(self, code: int) -> str:
         text = c_char_p()
-        self._library.cuGetErrorName(c_int(code), ctypes.byref(text))
+        self._library.cuGetErrorName(c_int(code), byref(text))
         return text.value.decode() if text.value else f"error {code}"
 
 
@@ -115,7 +115,7 @@ def driver() -> Driver:
 def reserve(address: int, size: int) -> bool:
     """Reserve a range of addresses; whether it could be had at this very address."""
     got = c_uint64()
-    driver().cuMemAddressReserve(ctypes.byref(got), c_size_t(size), c_size_t(0), c_uint64(address), c_uint64(0))
+    driver().cuMemAddressReserve(byref(got), c_size_t(size), c_size_t(0), c_uint64(address), c_uint64(0))
     if got.value == address:
         return True
     driver().cuMemAddressFree(got, c_size_t(size))
@@ -125,10 +125,10 @@ def reserve(address: int, size: int) -> bool:
 def new_memory(size: int) -> int:
     """Physical memory of the current device, as a handle; size is a multiple of 2 MiB."""
     device = c_int()
-    driver().cuCtxGetDevice(ctypes.byref(device))
+    driver().cuCtxGetDevice(byref(device))
     wanted = _AllocationProperties(_PINNED, 0, _Location(_DEVICE, device.value), None)
     handle = c_uint64()
-    driver().cuMemCreate(ctypes.byref(handle), c_size_t(size), ctypes.byref(wanted), c_uint64(0))
+    driver().cuMemCreate(byref(handle), c_size_t(size), byref(wanted), c_uint64(0))
     return handle.value
 
 
@@ -140,10 +140,10 @@ def free_memory(handle: int) -> None:
 def map_memory(address: int, size: int, handle: int) -> None:
     """Let a reserved range show the first `size` bytes of physical memory, to be read and written."""
     device = c_int()
-    driver().cuCtxGetDevice(ctypes.byref(device))
+    driver().cuCtxGetDevice(byref(device))
     driver().cuMemMap(c_uint64(address), c_size_t(size), c_size_t(0), c_uint64(handle), c_uint64(0))
     access = _Access(_Location(_DEVICE, device.value), _READ_WRITE)
-    driver().cuMemSetAccess(c_uint64(address), c_size_t(size), ctypes.byref(access), c_size_t(1))
+    driver().cuMemSetAccess(c_uint64(address), c_size_t(size), byref(access), c_size_t(1))
 
 
 def unmap(address: int, size: int) -> None:
@@ -153,7 +153,7 @@ def unmap(address: int, size: int) -> None:
 def is_device_address(word: int) -> bool:
     """Whether a number is an address that the driver knows."""
     kind = c_uint()
-    return driver().status("cuPointerGetAttribute")(ctypes.byref(kind), c_int(2), c_uint64(word)) == 0
+    return driver().status("cuPointerGetAttribute")(byref(kind), c_int(2), c_uint64(word)) == 0
 
 
 def read_bytes(address: int, size: int) -> bytes:

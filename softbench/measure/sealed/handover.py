@@ -202,8 +202,8 @@ def _check(found: HandOver, size: int) -> None:
         _require(_is_in(image, size), "machine code outside of its file")
     for function in found.functions:
         _require(0 <= function.image < len(found.images) and _is_in(function.name, size), "a kernel of no machine code")
-        _require(function.parameter_bytes <= _MOST_PARAMETER_BYTES, "parameters that no kernel takes")
-        _require(all(offset >= 0 < length for offset, length in function.parameters), "parameters that no kernel takes")
+        is_possible = all(offset >= 0 < length for offset, length in function.parameters)
+        _require(is_possible and function.parameter_bytes <= _MOST_PARAMETER_BYTES, "parameters that no kernel takes")
     for attributes in found.attributes:
         for number, start in attributes:
             known = 0 <= number < ATTRIBUTE_BYTES and _is_in(Stretch(start, ATTRIBUTE_BYTES), size)
@@ -239,8 +239,8 @@ def _check_buffers(unit: Unit, found: HandOver) -> None:
     pieces = tuple(found.pieces[number] for number in unit.pieces)
     for output in (output for outputs in unit.outputs for output in outputs):
         _require(not output.size or _lies_in(output.address, output.size, pieces), "an output outside of its memory")
-        _require(len(output.shape) == len(output.strides) and output.offset >= 0, "an output of no shape")
-        _require(min((*output.shape, *output.strides), default=0) >= 0, "an output of no shape")
+        is_alike = len(output.shape) == len(output.strides)
+        _require(is_alike and min(output.offset, *output.shape, *output.strides) >= 0, "an output of no shape")
     _require(all(_lies_in(*part, pieces) for part in unit.slack), "memory behind its buffers that is not its own")
     for address in (address for inputs in unit.inputs for address in inputs):
         _require(not address or _lies_in(address, 1, pieces), "an input outside of its memory")

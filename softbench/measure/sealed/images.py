@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
-from ctypes import c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ class Images:
         """Watch from now on. Raises NoImages, for example if a profiler watches already."""
         if self._is_attached:
             return
-        self._ok("cuptiSubscribe", ctypes.byref(self._subscriber), self._callback, None)
+        self._ok("cuptiSubscribe", byref(self._subscriber), self._callback, None)
         self._enable(_RESOURCES, _MODULE_LOADED)
         for number in self._numbers():
             self._enable(_DRIVER_CALLS, number)
@@ -94,15 +94,15 @@ class Images:
     def _by_handle(self, function: int | None, kernel: int | None) -> str:
         """The digest of the image that was loaded as a kernel's library or module; "" if neither is known."""
         found, get = c_void_p(), driver().status
-        if kernel and get("cuKernelGetLibrary")(ctypes.byref(found), c_void_p(kernel)):
+        if kernel and get("cuKernelGetLibrary")(byref(found), c_void_p(kernel)):
             found.value = 0
         if found.value and (known := self._libraries.get(found.value)):
             return known
-        if not function or get("cuFuncGetModule")(ctypes.byref(found), c_void_p(function)):
+        if not function or get("cuFuncGetModule")(byref(found), c_void_p(function)):
             return ""
         for library, digest in self._libraries.items():
             module = c_void_p()
-            if get("cuLibraryGetModule")(ctypes.byref(module), c_void_p(library)) == 0 and module.value == found.value:
+            if get("cuLibraryGetModule")(byref(module), c_void_p(library)) == 0 and module.value == found.value:
                 return digest
         return self._modules.get(found.value or 0, "")
 
@@ -149,7 +149,7 @@ class Images:
         found, get = [], self._library.cuptiGetCallbackName
         for number in range(1, _MOST_CALLS):
             name = c_char_p()
-            if get(c_int(_DRIVER_CALLS), c_uint32(number), ctypes.byref(name)) or not name.value:
+            if get(c_int(_DRIVER_CALLS), c_uint32(number), byref(name)) or not name.value:
                 continue
             if name.value.decode().split("_")[0] in _LOADERS:
                 found.append(number)
@@ -162,7 +162,7 @@ class Images:
         function: Callable[..., int] = getattr(self._library, name)
         if code := function(*arguments):
             text = c_char_p()
-            self._library.cuptiGetResultString(c_int(code), ctypes.byref(text))
+            self._library.cuptiGetResultString(c_int(code), byref(text))
             raise NoImages(f"{name}: {text.value.decode() if text.value else code}")
 
 

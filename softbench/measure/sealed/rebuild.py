@@ -2,22 +2,13 @@
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from ctypes import c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from softbench.measure.sealed import driver
 from softbench.measure.sealed.capture import FUNCTION_LIMITS, function_attribute, layout_of
-from softbench.measure.sealed.driver import (
-    ATTRIBUTE_BYTES,
-    COPY,
-    FILL,
-    KERNEL,
-    CopyParams,
-    FillParams,
-    KernelNodeParams,
-    KernelParams,
-)
+from softbench.measure.sealed.driver import ATTRIBUTE_BYTES, COPY, FILL, KERNEL, CopyParams, FillParams, KernelParams
 from softbench.measure.sealed.handover import BadHandOver, Function, Node, Package, Unit
 from softbench.model import KernelResources
 
@@ -48,13 +39,13 @@ class Rebuilt:
     def graph(self, unit: Unit) -> c_void_p:
         """An executable graph of a unit."""
         cuda, graph, executable = driver.driver(), c_void_p(), c_void_p()
-        cuda.cuGraphCreate(ctypes.byref(graph), 0)
+        cuda.cuGraphCreate(byref(graph), 0)
         try:
             handles: dict[int, int] = {}
             for number, edges in _in_order(unit):
                 before = [(handles[first], about) for first, about in edges]
                 handles[number] = self._add(graph, unit.nodes[number], before)
-            cuda.cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, c_uint64(0))
+            cuda.cuGraphInstantiateWithFlags(byref(executable), graph, c_uint64(0))
         finally:
             cuda.cuGraphDestroy(graph)
         self._graphs.append(executable)
@@ -72,7 +63,7 @@ class Rebuilt:
     def _function(self, described: Function) -> c_void_p:
         cuda, found = driver.driver(), c_void_p()
         name = self._package.at(described.name)
-        cuda.cuModuleGetFunction(ctypes.byref(found), self._module(described.image), c_char_p(name))
+        cuda.cuModuleGetFunction(byref(found), self._module(described.image), c_char_p(name))
         if layout_of(found.value, None) != described.parameters:
             raise BadHandOver(f"its kernel {name.decode(errors='replace')[:_LONGEST_NAME]!r} takes other parameters")
         for number, value in described.limits:
@@ -83,7 +74,7 @@ class Rebuilt:
     def _module(self, number: int) -> c_void_p:
         if number not in self._modules:
             image, module = self._package.at(self._package.found.images[number]), c_void_p()
-            driver.driver().cuModuleLoadData(ctypes.byref(module), c_char_p(image))
+            driver.driver().cuModuleLoadData(byref(module), c_char_p(image))
             self._modules[number] = module
         return self._modules[number]
 
@@ -91,21 +82,21 @@ class Rebuilt:
         """Add a node behind others, each a handle and the driver's eight bytes about the edge."""
         cuda, handle, context = driver.driver(), c_void_p(), c_void_p()
         raw = self._package.at(node.raw)
-        cuda.cuCtxGetCurrent(ctypes.byref(context))
+        cuda.cuCtxGetCurrent(byref(context))
         room, count = max(1, len(before)), c_size_t(len(before))
         others, about = (c_void_p * room)(*(a for a, _ in before)), (c_uint64 * room)(*(data for _, data in before))
         if node.kind == KERNEL:
             self._add_kernel(graph, node, raw, handle, others, about, count)
         elif node.kind == FILL:
             fill = _structure(FillParams, raw)
-            cuda.cuGraphAddMemsetNode(ctypes.byref(handle), graph, others, count, ctypes.byref(fill), context)
+            cuda.cuGraphAddMemsetNode(byref(handle), graph, others, count, byref(fill), context)
         elif node.kind == COPY:
             copy = _structure(CopyParams, raw)
             if copy.source.kind not in _DEVICE_MEMORY or copy.target.kind not in _DEVICE_MEMORY:
                 raise BadHandOver("it copies between the host and the GPU")
-            cuda.cuGraphAddMemcpyNode(ctypes.byref(handle), graph, others, count, ctypes.byref(copy), context)
+            cuda.cuGraphAddMemcpyNode(byref(handle), graph, others, count, byref(copy), context)
         else:
-            cuda.cuGraphAddEmptyNode(ctypes.byref(handle), graph, others, count)
+            cuda.cuGraphAddEmptyNode(byref(handle), graph, others, count)
         return handle.value or 0
 
     def _add_kernel(self, graph: c_void_p, node: Node, raw: bytes, handle: c_void_p, *behind: Any) -> None:
@@ -116,15 +107,15 @@ class Rebuilt:
         pointers = (c_void_p * max(1, len(buffers)))(*map(ctypes.addressof, buffers))
         params = KernelParams(self._functions[node.function].value, node.grid, node.block, node.shared, ctypes.addressof(pointers))
         cuda = driver.driver()
-        whole = KernelNodeParams(kind=KERNEL, kernel=params)
-        cuda.cuGraphAddNode_v2(ctypes.byref(handle), graph, *behind, ctypes.byref(whole))
+        whole = driver.KernelNodeParams(kind=KERNEL, kernel=params)
+        cuda.cuGraphAddNode_v2(byref(handle), graph, *behind, byref(whole))
         for number, start in self._package.found.attributes[node.attributes]:
             wanted = self._package.data[start : start + ATTRIBUTE_BYTES]
             value = (c_ubyte * ATTRIBUTE_BYTES)()
             get = cuda.status("cuGraphKernelNodeGetAttribute")
-            if get(handle, c_int(number), ctypes.byref(value)) == 0 and bytes(value) != wanted:
+            if get(handle, c_int(number), byref(value)) == 0 and bytes(value) != wanted:
                 value = (c_ubyte * ATTRIBUTE_BYTES).from_buffer_copy(wanted)
-                cuda.cuGraphKernelNodeSetAttribute(handle, c_int(number), ctypes.byref(value))
+                cuda.cuGraphKernelNodeSetAttribute(handle, c_int(number), byref(value))
 
 
 def _structure(kind: type, raw: bytes) -> FillParams | CopyParams:

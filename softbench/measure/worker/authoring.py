@@ -66,9 +66,7 @@ class AuthorHandler(RequestHandler):
     def build(self, request: Message) -> clocks.Launch:
         """Import a variant, and make its launch."""
         self.begin(request)
-        self.phase = "import"
-        path = Path(request["path"])
-        factory = loading.load(path, request["name"], request["source_hash"])
+        path, factory = self._loaded(request)
         self._require_untouched("the import")
         self.phase = "factory"
         launch: clocks.Launch = factory(self.case, **request["params"])
@@ -78,6 +76,10 @@ class AuthorHandler(RequestHandler):
             raise TypeError(f"the factory returned {type(launch).__name__}, not a launch function")
         self.phase = "launch"
         return launch
+
+    def _loaded(self, request: Message) -> tuple[Path, Any]:
+        self.phase, path = "import", Path(request["path"])
+        return path, loading.load(path, request["name"], request["source_hash"])
 
     def _require_untouched(self, when: str) -> None:
         if wrong := self._names.fault(when):
@@ -99,9 +101,7 @@ class AuthorHandler(RequestHandler):
         """Registers, stack and shared memory of a variant's sm_90a cubins, without a GPU."""
         from softbench.measure import cubin
 
-        self.phase = "import"
-        path = Path(request["path"])
-        factory = loading.load(path, request["name"], request["source_hash"])
+        path, factory = self._loaded(request)
         self.phase = "cubins"
         kernels = []
         for name, code in factory.softbench_cubins(wire.case_of(request["case"]), **request["params"]):

@@ -119,18 +119,16 @@ class RequestHandler:
         self.phase = "launch"
         slot = self.slots[request["slot"]]
         buffers = slot.placement.buffers
-        is_short = request["is_short"]
+        is_short, is_roof = request["is_short"], request["role"] == "roof"
         exact = 0 if is_short else min(check.EXACT_ROWS, EXACT_ELEMENTS // max(1, self.case.columns))
         blocks = SHORT_BLOCKS if is_short else 0
-        wrong = ""
-        if request["role"] != "roof":
-            wrong = in_place.elsewhere(self.case, buffers.inputs, buffers.outputs)
+        wrong = "" if is_roof else in_place.elsewhere(self.case, buffers.inputs, buffers.outputs)
         for inputs, outputs in slot.placement.pick():
-            if request["role"] == "roof":
+            if is_roof:
                 wrong = wrong or roof.verify(self.operator.roof, inputs, outputs, self.case)
             else:
                 wrong = wrong or check.compare(self.case, inputs, outputs, exact_rows=exact, blocks=blocks).reason
-        if not wrong and request["role"] != "roof":
+        if not wrong and not is_roof:
             wrong = buffers.changed() or ("" if is_short else self._repeated(slot, exact))
         self.clock.close()  # give the comparison's memory to the other entrants
         if wrong:

@@ -62,7 +62,6 @@ class RefereeHandler(RequestHandler):
         return slot.launch.place(self.operator, self.case, plan, seed)
 
     def do_cold(self, request: Message) -> Message:
-        """Single launches after a flush of the L2."""
         self.phase = "launch"
         launch = self.slots[request["slot"]].launch
         launch(*self.operator.make_inputs(self.case, self.device, request["seed"]))
