@@ -140,11 +140,6 @@ def test_the_documented_words_are_those_of_the_reasons(records):
     assert not [name for name, reason in said.items() if not any(word in reason for word in words)]
 
 
-def test_on_a_gpu_what_is_done_to_the_harness_of_a_cpu_is_not_run():
-    groups = examples._groups([e for e in EXAMPLES if not e.is_of_cpu])
-    assert {e.name for _, _, group in groups for e in group}.isdisjoint({"back_to_back_to_a_thread", "patched_clock_object"})
-
-
 @pytest.fixture(scope="module")
 def honest():
     found = {}

@@ -78,11 +78,11 @@ def test_what_is_not_caught_by_its_word_fails(record, words):
     assert part.trust[0].startswith(f"results: {len(examples.EXAMPLES) - 1} of {len(examples.EXAMPLES)} ")
 
 
-def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu():
-    record = builders.ended(CASE, "patched_clock_object", Status.UNAVAILABLE, examples.OF_CPU)
-    part = looked(patched_clock_object=record)
+@over("name", ["back_to_back_to_a_thread", "patched_clock_object"])
+def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu(name):
+    part = looked(**{name: builders.ended(CASE, name, Status.UNAVAILABLE, examples.OF_CPU)})
     assert part.failures == ()
-    assert f"{examples.OF_CPU}: patched_clock_object: " in part.lines
+    assert f"{examples.OF_CPU}: {name}: " in part.lines
     assert part.trust[0].endswith("; 1 were not tried, since they are not for a GPU")
 
 

@@ -13,9 +13,8 @@ from softbench.doctor import known_durations
 from softbench.measure import cupti_clock
 from softbench.measure.clocks import CALLS, WARM_CALLS
 from softbench.measure.contest import calibrating as parent
-from softbench.measure.contest import contest as contest_module
 from softbench.measure.contest import measuring
-from softbench.measure.contest.contest import Contest
+from softbench.measure.contest.contest import CALL_CALIBRATIONS, Contest
 from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.workers import Answer
@@ -113,19 +112,17 @@ class Gpu:
             groups.append(taken[WARM_CALLS:])
         return groups
 
-
-class Profiled(Gpu):
     def samples(self, operator, case, launch, plan, seed, l2_bytes):
         assert l2_bytes == 1 << 20
         return [[self.taken("device", launch, 1, 900)]] * 5
 
 
 def calibrated(gpu):
-    return clock_readings.calibrate(gpu, gpu if isinstance(gpu, Profiled) else None, 1 << 20, gpu.spin, gpu.wait)
+    return clock_readings.calibrate(gpu, gpu, 1 << 20, gpu.spin, gpu.wait)
 
 
 def test_each_clock_is_read_as_implementations_are():
-    gpu = Profiled()
+    gpu = Gpu()
     graph, call, device = calibrated(gpu)
     known = (20_032, 100_032, 500_032)
     assert graph == Calibration("graph", known, (21_382, 101_382, 501_382))  # 1.2 us a launch, 1.5 a replay of ten
@@ -137,7 +134,7 @@ def test_each_clock_is_read_as_implementations_are():
 
 @over("clock", ["graph", "call", "device"])
 def test_two_percent_off_are_found_in_three_attempts(clock):
-    gpu = Profiled(**{clock: 1.02})
+    gpu = Gpu(**{clock: 1.02})
     found = {c.clock: calibration.misreading(c) for c in calibrated(gpu)}
     assert [name for name, why in found.items() if why] == [clock]
     assert len(gpu.tried) == 3 * (2 + clock_readings.ATTEMPTS)
@@ -148,15 +145,15 @@ def test_a_moment_of_another_process_is_forgiven():
     taken, calls = gpu.taken, iter(range(1000))
     gpu.taken = lambda *given: taken(*given) + (90_000 if 9 <= next(calls) < 18 else 0)
     assert not any(map(calibration.misreading, calibrated(gpu)))
-    assert gpu.tried == list(clock_readings.DURATIONS_NS) * 3
+    assert gpu.tried == list(clock_readings.DURATIONS_NS) * 4
 
 
 def test_without_a_profiler_the_other_clocks_are_checked(monkeypatch):
     def blind(*given):
         raise cupti_clock.Unseen("no CUPTI")
 
-    monkeypatch.setattr(Profiled, "samples", blind)
-    graph, call, device = calibrated(Profiled())
+    monkeypatch.setattr(Gpu, "samples", blind)
+    graph, call, device = calibrated(Gpu())
     assert (graph.fault, call.fault, device) == ("", "", Calibration("device", fault="no CUPTI"))
 
 
@@ -248,7 +245,7 @@ def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
     tried = []
     monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, CALL_FAST))
     recorded(pool, range(1, 9))
-    assert len(tried) == contest_module.CALL_CALIBRATIONS
+    assert len(tried) == CALL_CALIBRATIONS
 
 
 @over("clocks, due", [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])

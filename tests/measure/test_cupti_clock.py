@@ -177,47 +177,37 @@ def test_without_a_profiler_it_says_so(fault):
 
 
 def test_profiling_has_its_own_processes():
-    names, before = ("fine", "unbuilt", "unseen", "dies", "unstarted"), Samples("graph", 1, ((9,),))
+    """A sealed entrant's is a referee."""
+    names, before = ("fine", "unbuilt", "unseen", "dies", "sealed", "unstarted"), Samples("graph", 1, ((9,),))
     players = [Entrant(make.variant(name), "entrant", slot=at, samples=[before]) for at, name in enumerate(names)]
-    asked = []
+    sealed = players[4]
+    sealed.tier, sealed.handed_over, sealed.digest = SEALED, "/tmp/file", "ab"
+    asked, right = [], Answer(True, {"device": ((5, 6), (7, 8))})
     answers = {
         ("prepare", "unbuilt"): Answer(False, status=Status.COMPILE_ERROR, reason="ptxas"),
         ("device", "unseen"): Answer(True, {"unseen": "the profiler saw nothing"}),
         ("device", "dies"): DEAD,
-        ("device", "fine"): Answer(True, {"device": ((5, 6), (7, 8))}),
+        ("device", "fine"): right,
+        ("device", "sealed"): right,
     }
 
     def ask(requests):
         keys = {entrant: (str(request["op"]), entrant.variant.implementation) for entrant, request in requests.items()}
         asked.extend(keys.values())
         assert all(request.get("is_checked", True) for request in requests.values())
+        assert all((r["handed_over"], r["digest"]) == ("/tmp/file", "ab") for r in requests.values() if r["op"] == "take")
         return {entrant: answers.get(key, Answer(True)) for entrant, key in keys.items()}
 
     pool = Pool("unstarted")
     profiled.measure(CASE, players, Plan(9, 9, "cold"), 4, pool, ask, random.Random(1))
-    assert {entrant.mode for entrant in pool.hired} == {"device"}
-    assert asked == [("prepare", name) for name in names[:4]] + [("device", name) for name in ("fine", "unseen", "dies")]
+    assert [WorkerPool._key(twin)[2] for twin in pool.hired] == [*["device"] * 4, "referee-device", "device"]
+    built = [*(("prepare", name) for name in names[:4]), ("take", "sealed")]
+    assert asked == built + [("device", name) for name in ("fine", "unseen", "dies", "sealed")]
     assert all(player.is_open for player in players)
-    added = [Samples("device", 1, ((5, 6), (7, 8)), "cold")]
-    assert [player.samples for player in players] == [[before, *added], *[[before]] * 4]
-    whys = ("ptxas", "the profiler saw nothing", DEAD.reason, "not started again")
-    assert [player.notes for player in players] == [[], *([f"no device clock: {why}"] for why in whys)]
-
-
-def test_a_sealed_entrant_is_profiled_in_a_referee():
-    player = Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over="/tmp/file", digest="ab")
-    asked = []
-
-    def ask(requests):
-        asked.extend(requests.values())
-        return {entrant: Answer(True, {"device": ((5, 6),)}) for entrant in requests}
-
-    pool = Pool()
-    profiled.measure(CASE, [player], PLAN, 4, pool, ask, random.Random(1))
-    assert [WorkerPool._key(twin)[2] for twin in pool.hired] == ["referee-device"]
-    assert [request["op"] for request in asked] == ["take", "device"]
-    assert (asked[0]["handed_over"], asked[0]["digest"]) == ("/tmp/file", "ab")
-    assert player.samples == [Samples("device", 1, ((5, 6),), "cold")]
+    added = [before, Samples("device", 1, ((5, 6), (7, 8)), "cold")]
+    assert [player.samples for player in players] == [added, *[[before]] * 3, added, [before]]
+    whys = ("", "ptxas", "the profiler saw nothing", DEAD.reason, "", "not started again")
+    assert [player.notes for player in players] == [[f"no device clock: {why}"] * bool(why) for why in whys]
 
 
 def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypatch):

@@ -28,30 +28,6 @@ def test_any_budget_has_two_placements_and_a_check(monkeypatch, seed):
     assert 1 <= len(verifications(world, a)) <= 2
 
 
-def test_leaders_are_verified_in_every_placement(world):
-    leader, near, other = world.enter("leader"), world.enter("near", 1.015e6), world.enter("other", 1.2e6)
-    roof = world.enter("copy", 0.9e6, role="roof")
-    world.heat(leader, near, other, roof)
-    for entrant in (leader, near):
-        assert [placement for placement, _ in verifications(world, entrant)] == list(range(1, 9))
-    assert max(len(verifications(world, entrant)) for entrant in (other, roof)) < 8
-
-
-def test_only_the_first_comparison_is_whole(world):
-    kinds = {}
-
-    def seen(entrant, request, answer):
-        if request["op"] == "verify":
-            kinds.setdefault(entrant, []).append(request["is_short"])
-        return answer
-
-    world.changed = seen
-    leader, other = world.enter("leader"), world.enter("other", 1.2e6)
-    world.heat(leader, other)
-    assert kinds[leader].count(False) == kinds[other].count(False) == 1
-    assert len(kinds[leader]) == 8
-
-
 @pytest.mark.parametrize("first", [1, *range(3, 9)])
 def test_a_leader_that_turns_wrong_does_not_pass(world, first):
     wrong = Answer(False, status=Status.INCORRECT, reason="timed call: row 0")
@@ -110,24 +86,6 @@ def test_a_verification_costs_two_turns_and_not_a_round(world):
     world.heat(*entrants)
     behind = world.operations().split("v")[1:]
     assert any(len(part.split("p")[0]) == LEAD_IN_TURNS + len(entrants) for part in behind)  # one round was left
-
-
-def test_the_round_after_a_verification_does_not_count(world):
-    a = world.enter("a", spread=0)
-    paused = []
-
-    def slow_after_a_pause(entrant, request, answer):
-        if request["op"] == "turn" and paused:
-            paused.clear()
-            world.now_ns += 500_000
-            return Answer(True, {"ns": answer.data["ns"] + 500_000})
-        paused.extend([1] if request["op"] == "verify" else [])
-        return answer
-
-    world.changed = slow_after_a_pause
-    world.heat(a)
-    assert verifications(world, a)
-    assert max(max(taken) for taken in a.samples[0].ns) < 1.1e6
 
 
 def test_lack_of_memory_is_compared_again_after_another_turn(world):

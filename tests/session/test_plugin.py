@@ -29,11 +29,6 @@ def test_named_paths_are_collected_beside_it(collected, pytester):
         assert len(found) == len(set(found)) > 1 + len(OWN)
 
 
-def test_a_cell_is_named_by_its_id(collected):
-    name = "shapes.yaml::softmax-float32-16x256::own_right"
-    assert collected(name) == [name]
-
-
 @over(
     "arguments, cases",
     [
