@@ -146,6 +146,14 @@ def says(capsys):
 
 
 @pytest.fixture
+def world(monkeypatch):
+    """The simulated workers of contests."""
+    from support.simulated import World
+
+    return World(monkeypatch)
+
+
+@pytest.fixture
 def no_gpu(monkeypatch):
     """A machine without a GPU."""
     monkeypatch.setattr(device, "gpus", lambda: ())

@@ -56,7 +56,6 @@ def datasets(parts: tuple[Findings, ...]) -> Iterator[Dataset]:
 
 
 def failed(parts: tuple[Findings, ...]) -> bool:
-    """Whether there is a failure."""
     return any(part.failures for part in parts)
 
 

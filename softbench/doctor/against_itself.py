@@ -66,7 +66,6 @@ def contest(pool: WorkerPool, card: device.Gpu | None, number: int, *, fresh: bo
 
 
 def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
-    """The findings of comparisons of identical kernels."""
     count = len(comparisons)
     verdicts = [c.verdict for c in comparisons]
     different = verdicts.count("faster") + verdicts.count("slower")

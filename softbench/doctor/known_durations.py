@@ -23,7 +23,6 @@ def look(target: Target) -> Findings:
 
 
 def tell(calibrations: Sequence[Calibration]) -> Findings:
-    """The findings of calibrations."""
     wrong = [f"the {c.clock} clock {why}" for c in calibrations if (why := calibration.misreading(c))]
     wrong += [f"the {c.clock} clock was not checked: {c.fault}" for c in calibrations if c.fault and c.clock != "device"]
     right = [c for c in calibrations if c.known_ns and not calibration.misreading(c)]

@@ -119,8 +119,6 @@ class Placement:
 class GraphClock:
     """Replay of captured launches between two events."""
 
-    name = "graph"
-
     def __init__(self) -> None:
         import torch
 
@@ -239,10 +237,7 @@ class GraphPlacement:
             self._watch.ns_of(replay)
 
     def turn(self) -> int:
-        """Nanoseconds of one replay, once everything that an earlier one could have left is removed.
-
-        Persisting lines of the L2 become ordinary, all outputs are poisoned, and all inputs change.
-        """
+        """Nanoseconds of one replay, once everything that an earlier one could have left is removed."""
         self.restore()
         self.renew()
         return self._watch.ns_behind_a_gate(self.replay)

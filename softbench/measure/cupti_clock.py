@@ -63,8 +63,6 @@ def spans(activities: Iterable[Activity], calls: int) -> list[int]:
 class DeviceClock:
     """Spans of single calls after a flush of the L2."""
 
-    name = "device"
-
     def __init__(self, device: str = "cuda") -> None:
         import torch
         from torch.autograd import profiler

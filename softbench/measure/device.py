@@ -128,7 +128,8 @@ def describe() -> dict[str, Any]:
     card = gpu()
     if card is not None:
         return card.describe()
-    return {"kind": "cpu", "name": _processor(), "cores": len(os.sched_getaffinity(0)), "memory_bytes": host_memory()}
+    name = _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.processor()
+    return {"kind": "cpu", "name": name, "cores": len(os.sched_getaffinity(0)), "memory_bytes": host_memory()}
 
 
 def host_memory() -> int:
@@ -208,13 +209,13 @@ class Monitor:
             except nvml.NVMLError:  # a slice of a GPU has no power reading; the other values still count
                 return None
 
-        power = value(nvml.nvmlDeviceGetPowerUsage)
+        power, bits = value(nvml.nvmlDeviceGetPowerUsage), value(nvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0
         return Telemetry(
             sm_clock_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
             memory_clock_mhz=value(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
             power_w=None if power is None else power // 1000,
             temperature_c=value(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
-            throttle=_throttle_words(value(nvml.nvmlDeviceGetCurrentClocksThrottleReasons) or 0),
+            throttle="+".join(word for bit, word in _THROTTLE.items() if bits & bit),
         )
 
     def processes(self) -> tuple[GpuProcess, ...]:
@@ -242,10 +243,6 @@ class Monitor:
 _THROTTLE = {0x4: "power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal", 0x40: "hw_thermal", 0x80: "power_brake"}
 
 
-def _throttle_words(bits: int) -> str:
-    return "+".join(word for bit, word in _THROTTLE.items() if bits & bit)
-
-
 def _release(version: str) -> tuple[int, ...]:
     parts = [int(part) for part in re.findall(r"\d+", version.split("+")[0])[:3]]
     return (*parts, *[0] * (3 - len(parts)))
@@ -253,10 +250,6 @@ def _release(version: str) -> tuple[int, ...]:
 
 def _driver() -> str:
     return _found(r"(\d+\.\d+(?:\.\d+)?)", "/proc/driver/nvidia/version")
-
-
-def _processor() -> str:
-    return _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo") or platform.processor()
 
 
 def _found(pattern: str, path: str) -> str:

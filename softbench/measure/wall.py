@@ -21,8 +21,6 @@ from softbench.model import Case
 class WallClock:
     """Makes placements, and estimates how long a call takes."""
 
-    name = "wall"
-
     def __init__(self) -> None:
         self.now, self.other = time.perf_counter_ns, time.clock_gettime_ns
 

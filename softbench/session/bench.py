@@ -43,7 +43,6 @@ class Warm:
     calibrations: tuple[Calibration, ...] | None = None
 
     def close(self) -> None:
-        """End all processes."""
         if self.pool is not None:
             self.pool.close()
 

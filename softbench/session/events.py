@@ -50,7 +50,6 @@ class Events:
         return Listener(progress, listener.note, on_case)
 
     def begin(self, records: Path, cases: int) -> None:
-        """The run's file is there."""
         self._write("begin", records=str(records), cases=cases)
 
     def end(self, exit_code: int) -> None:

@@ -88,12 +88,10 @@ class GitHubReport:
 
 
 def is_here(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether GitHub runs this command."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
 def _line(path: Path, variant: Variant) -> int:
-    """The line of the factory."""
     try:
         lines = read_utf8(path, InputError).splitlines()
     except InputError:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from softbench.measure import device
 
-THEN = "--then"
-
 
 def refusal(expected: str, arguments: Sequence[str]) -> str:
     """Why nothing is to be installed here, in one line, or ""."""
@@ -21,7 +19,7 @@ def refusal(expected: str, arguments: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command in place of this process, or end with one line."""
-    place = arguments.index(THEN)
+    place = arguments.index("--then")
     if why := refusal(arguments[0], arguments[1:place]):
         sys.exit(why)
     command = arguments[place + 1 :]

@@ -55,13 +55,11 @@ class Journal:
                 self._writer, self._passport = resuming.reopen(self.settings, self.selection, self._listener.note)
                 self._is_held = True
             else:
-                self._passport = self._issued()
+                seed, chosen = resuming.seed_of(self.settings), self.selection
+                count = len(chosen.takes_part)
+                self._passport = passport.issue(self.settings, chosen.variants, seed, self.places, count, chosen.operators)
             self._accept(self._passport, {})
         return self._passport
-
-    def _issued(self) -> Passport:
-        seed, chosen = resuming.seed_of(self.settings), self.selection
-        return passport.issue(self.settings, chosen.variants, seed, self.places, len(chosen.takes_part), chosen.operators)
 
     def start(self) -> None:
         """Do what can be done before it is known which cells take part."""
@@ -185,7 +183,6 @@ class Journal:
         return self._records.get((case.id, variant.id))
 
     def knows(self, case: Case) -> bool:
-        """Whether the case has records."""
         return case in self._known
 
     @property

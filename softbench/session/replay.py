@@ -22,7 +22,6 @@ class Rounds:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of pytest-benchmark's marker."""
         return {"timer": _replaying(self.seconds, self.clock), "group": self.group, "disable_gc": False}
 
     def play(self, benchmark: Any) -> None:

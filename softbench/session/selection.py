@@ -81,7 +81,6 @@ class Selection:
         return frozenset(Path(v.path) for v in self.variants) - {operator.path for operator in operators.in_files()}
 
     def add(self, case: Case, variant: Variant) -> None:
-        """Let a variant take part in a case."""
         self.takes_part.setdefault(case, []).append(variant)
 
     def baselines(self, names: Iterable[str]) -> dict[str, Variant]:
@@ -174,9 +173,10 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
     if any(case.weight and case != found for case, found in fitted.items()):  # no model's time
         fitted = {case: replace(found, weight=0) for case, found in fitted.items()}
     unread: list[NotPython] = []
+    others = revisions.find_all(settings.against, settings.impls[1:] or settings.impls)
     return Selection(
         tuple(dict.fromkeys(fitted.values())),
-        (*map(operator_files.baseline, in_files), *registry.find(settings.impls, unread=unread), *_other_versions(settings)),
+        (*map(operator_files.baseline, in_files), *registry.find(settings.impls, unread=unread), *others),
         replace(
             ladders,
             cases=frozenset(fitted[case] for case in selected if case in own),
@@ -187,11 +187,6 @@ def select(settings: Settings, ladders: Ladders = Ladders()) -> Selection:
         operators=tuple(operator for operator in in_files if operator.name in names),
         seeded=f" --softbench-seed={settings.seed or 0}" if shapes.random.intersection(settings.profiles) else "",
     )
-
-
-def _other_versions(settings: Settings) -> tuple[Variant, ...]:
-    """Those of the folders that were named, or of the bundled one."""
-    return revisions.find_all(settings.against, settings.impls[1:] or settings.impls)
 
 
 def _empty(cases: Sequence[Case], settings: Settings) -> str:

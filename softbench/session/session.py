@@ -56,7 +56,7 @@ def start(config: pytest.Config) -> None:
     collecting = Collecting(config, session.bench, watch.takes if watch else lambda variant: True)
     config.pluginmanager.register(collecting, "softbench-collection")
     config.args = collecting.arguments()
-    if not _wants_benchmark_table(config):
+    if not any(getattr(config.option, name, None) for name in ("benchmark_compare", "benchmark_verbose")):
         config.option.benchmark_quiet = True
     if session.controller is not None:
         config.pluginmanager.register(session.controller, "softbench-multi-gpu")
@@ -286,7 +286,3 @@ def _refuse_other_gpu(chosen: settings.Settings) -> None:
         return
     if why := device.expectation(chosen.expected_gpu, device.gpu()):
         raise settings.SettingsError(f"{why}; add --softbench-any-gpu to run here all the same")
-
-
-def _wants_benchmark_table(config: pytest.Config) -> bool:
-    return any(getattr(config.option, name, None) for name in ("benchmark_compare", "benchmark_verbose"))

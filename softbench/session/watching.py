@@ -56,7 +56,6 @@ class Watch:
         return replace(chosen, baseline=baseline, resume="", seed=self.seed, no_page=True, is_again=True)
 
     def takes(self, variant: Variant) -> bool:
-        """Whether the cells of a variant run this time."""
         return self.only is None or Path(variant.path) in self.only
 
     def end(self, records: Path, run: Run, variants: Iterable[Variant]) -> None:

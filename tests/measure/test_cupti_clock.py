@@ -101,8 +101,8 @@ def clock_of(gpu):
     clock = DeviceClock("cpu")
     clock._profile, clock._synchronize, clock._now = gpu.profile, gpu.wait, lambda: gpu.host
     clock._mark = lambda ns: gpu.enqueue(spin_kernels.MARK, MARK_NS + ns)
-    zeros = SimpleNamespace(zeros=torch.zeros, int32=torch.int32, bitwise_not=lambda *_, out: gpu.enqueue("flush", 40_000))
-    clock._torch = zeros
+    flush = {"bitwise_not": lambda *_, out: gpu.enqueue("flush", 40_000)}
+    clock._torch = SimpleNamespace(zeros=torch.zeros, int32=torch.int32, **flush)
     return clock
 
 

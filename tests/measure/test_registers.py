@@ -1,8 +1,6 @@
 """Resources of a cubin, and --softbench-registers: what kernels take, and nothing lost where that is unknown."""
 
 import importlib
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -61,12 +59,6 @@ def test_the_tool_is_last_taken_from_cuda_home(monkeypatch, tmp_path):
     cubin.cuobjdump.cache_clear()
     assert cubin.cuobjdump() == tool
     cubin.cuobjdump.cache_clear()
-
-
-def test_imports_neither_torch_nor_triton():
-    code = "import sys, softbench.measure.cubin as c, softbench.measure.roof; c.cuobjdump()"
-    code += "; assert not {'torch', 'triton'} & {*sys.modules}"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 CASE = Case("softmax", (8, 256), "float32", "float32")

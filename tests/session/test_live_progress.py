@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from support import builders as make
 from support.grids import over
-from support.simulated import PLAN, World
+from support.simulated import PLAN
 
 from softbench.measure.contest.progress import CaseView
 from softbench.measure.contest.rounds import ROUNDS, Heat
@@ -17,8 +17,7 @@ CASE = make.softmax_case(4096, 1024)
 CHECKED = make.softmax_case(37, 1000, timed=False)
 
 
-def test_a_heat_is_seen_as_it_stands(monkeypatch):
-    world = World(monkeypatch)
+def test_a_heat_is_seen_as_it_stands(world):
     fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.enter("copy", 0.9e6, role="roof")
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
     failed.settle(Status.INCORRECT, "zeros")
@@ -41,8 +40,7 @@ def test_a_heat_is_seen_as_it_stands(monkeypatch):
     assert [p.state for p in view.players()][1:3] == ["measured", "measured"]
 
 
-def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch):
-    world = World(monkeypatch)
+def test_an_open_time_is_marked_and_stands_behind_sealed_ones(world):
     forged, mine, yours = (
         world.enter(name, ns, tier=tier)
         for name, ns, tier in (("forged", 1e3, OPEN), ("mine", 1e6, SEALED), ("yours", 1.2e6, SEALED))
@@ -65,9 +63,8 @@ def test_an_open_time_is_marked_and_stands_behind_sealed_ones(monkeypatch):
     assert (view.players()[0].name, view.players()[0].state) == ("forged", "PASSED")
 
 
-def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch):
+def test_a_pause_is_announced_wherever_the_next_turn_counts(world):
     """Between two turns there is no word at all; behind the last round of a placement comes one that is thrown away."""
-    world = World(monkeypatch)
     told = []
     a, b = world.enter("a"), world.enter("b", 1.1e6)
 
@@ -82,8 +79,7 @@ def test_a_pause_is_announced_wherever_the_next_turn_counts(monkeypatch):
     assert not any((later - earlier) % 2 for (*_, earlier), (*_, later) in pairwise(rounds))
 
 
-def test_each_heat_is_held_against_its_own_roof(monkeypatch):
-    world = World(monkeypatch)
+def test_each_heat_is_held_against_its_own_roof(world):
     first, second, roof = world.enter("first"), world.enter("second"), world.enter("copy", role="roof")
     first.samples = [Samples("graph", 1, ((200,),), "cold", 0), Samples("call", 1, ((9,),), "", 0)]
     second.samples = [Samples("graph", 1, ((300,),), "cold", 1)]

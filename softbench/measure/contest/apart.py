@@ -12,6 +12,7 @@ from softbench.model import Record, Status, Variant
 
 Key = tuple[str, bool]
 """A variant's id, and whether it is the roof's."""
+AGAIN = "measured again, apart from the others: in the contest with them processes were ended from outside"
 BLAMED = "processes of the harness were ended while no other implementation was there"
 
 
@@ -34,7 +35,7 @@ Once = Callable[[Sequence[Variant], Sequence[Variant] | None], Outcome]
 
 def ended(entrants: Iterable[Entrant]) -> list[Entrant]:
     """The entrants that possibly did not end themselves."""
-    return [e for e in entrants if e.is_lost or (e.worker is not None and _was_ended(e))]
+    return [e for e in entrants if e.is_lost or _was_ended(e)]
 
 
 def _was_ended(entrant: Entrant) -> bool:
@@ -77,7 +78,7 @@ def _take(kept: dict[Key, Record], first: dict[Key, Record], name: str, alone: O
         key = _key(record)
         moved = replace(record, samples=tuple(replace(s, heat=s.heat + heat) for s in record.samples))
         if record.role != "roof" and record.variant.implementation == name:
-            kept[key] = _blamed(moved) if is_blamed else _noted(moved)
+            kept[key] = _blamed(moved) if is_blamed else replace(moved, notes=(*moved.notes, AGAIN))
         elif not is_blamed and record.status is Status.PASSED:
             kept[key] = _joined(kept.get(key), moved, first.get(key))
 
@@ -87,11 +88,6 @@ def _joined(so_far: Record | None, more: Record, first: Record | None) -> Record
     if so_far is None or so_far.status is not Status.PASSED:
         return replace(more, role=first.role if first else more.role)
     return replace(so_far, samples=so_far.samples + more.samples, telemetry=so_far.telemetry + more.telemetry, notes=so_far.notes)
-
-
-def _noted(record: Record) -> Record:
-    note = "measured again, apart from the others: in the contest with them processes were ended from outside"
-    return replace(record, notes=(*record.notes, note))
 
 
 def _blamed(record: Record) -> Record:

@@ -1,7 +1,4 @@
-"""Registers, stack and shared memory of entrants on a GPU, from cubins that separate processes build.
-
-A failure there becomes a note; the entrant keeps what it has.
-"""
+"""Registers, stack and shared memory of entrants on a GPU, from cubins that separate processes build."""
 
 from collections.abc import Sequence
 

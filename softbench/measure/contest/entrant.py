@@ -16,20 +16,8 @@ from softbench.measure.contest.processes import Worker
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
 from softbench.measure.worker import traces
-from softbench.model import (
-    OPEN,
-    SEALED,
-    Accuracy,
-    Case,
-    KernelResources,
-    Record,
-    Samples,
-    Status,
-    Telemetry,
-    Traffic,
-    Variant,
-    tiers,
-)
+from softbench.model import OPEN, SEALED, Accuracy, Case, KernelResources, Record, Samples, Status, Telemetry, Traffic, Variant
+from softbench.model.tiers import outranked
 
 
 @dataclass(eq=False)
@@ -199,7 +187,7 @@ class Entrant:
 def contenders(times: Mapping[Entrant, float]) -> dict[Entrant, float]:
     """The times by which one can lead: not the roof's, and no open one beside the sealed one of an "entrant"."""
     known = {e: e.tier or SEALED * bool(e.handed_over) for e in times}  # "" while a sealed one is built again
-    behind = tiers.outranked([tier for e, tier in known.items() if e.role == "entrant"])
+    behind = outranked([tier for e, tier in known.items() if e.role == "entrant"])
     return {e: ns for e, ns in times.items() if e.role != "roof" and known[e] not in behind}
 
 

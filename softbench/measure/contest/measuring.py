@@ -66,7 +66,7 @@ class Measuring:
         self._ask_patiently = Asker(self.pool, rules.timeout_s)
 
     def run(self, most_looks: int, most_s: float = math.inf) -> None:
-        """All stages. A heat ends after `most_looks` looks or `most_s` seconds at the latest."""
+        """All stages; the arguments are those of `Contest.run`."""
         with self.times.stage("prepare"):
             self._preparation.run(self.entrants)
         players = [e for e in self.entrants if e.is_open and e.mode == "measure"]

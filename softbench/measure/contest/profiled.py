@@ -1,7 +1,4 @@
-"""The device clock of a case: each entrant once more, in a process of its own that is profiled and never timed.
-
-A failure there becomes a note; the entrant keeps what the other clocks have read.
-"""
+"""The device clock of a case: each entrant once more, in a process of its own that is profiled and never timed."""
 
 import random
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ from softbench.measure.contest.entrant import Entrant, contenders
 from softbench.measure.contest.rounds import Heat
 from softbench.model import OPEN, Case, stats
 
-_RANKING = ("graph", "wall")
-
 
 @dataclass(frozen=True)
 class Player:
@@ -74,7 +72,7 @@ class CaseView:
         heats: dict[int, dict[Entrant, float]] = {}
         for entrant in self._entrants:
             for samples in entrant.samples:
-                if samples.clock in _RANKING:
+                if samples.clock in ("graph", "wall"):
                     heats.setdefault(samples.heat, {})[entrant] = stats.per_launch_ns(samples)
         if self.heat is not None:
             heats[self.heat.number] = self.heat.speeds()

@@ -129,7 +129,6 @@ class Heat:
         return Samples(clock, plan.launches, tuple(map(tuple, ns)), plan.cache, self.number)
 
     def notes(self) -> list[str]:
-        """Notes on the heat for the records of all its entrants."""
         placements: dict[str, list[str]] = {}
         for number, reading in enumerate(self.readings):
             if why := steady.fault(reading, self.readings) or self.aside.get(number):
@@ -197,7 +196,6 @@ class Heat:
         return active
 
     def _round(self, entrants: Sequence[Entrant], *, counts: bool) -> None:
-        """A turn of every open entrant, in random order."""
         for entrant in turns.shuffled(entrants, self.rng):
             ns = turns.turn(entrant, self.ask, self.audit.add)
             if entrant.is_open and counts:

@@ -32,7 +32,6 @@ class Watch:
         self._last = time.monotonic()
 
     def glance(self) -> None:
-        """Read if the last reading is some time ago."""
         if time.monotonic() - self._last >= EVERY_S:
             self._look()
 

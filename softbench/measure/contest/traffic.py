@@ -152,8 +152,9 @@ def _table(text: str, printed: str) -> Table:
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
-        faults = [line for line in lines if line.startswith("==ERROR==")]
-        raise TrafficError(f"ncu read no counters: {_last_line(faults or printed.splitlines()) or 'no output'}")
+        said = [line for line in lines if line.startswith("==ERROR==")] or printed.splitlines()
+        last = next((line.strip()[:200] for line in reversed(said) if line.strip()), "no output")
+        raise TrafficError(f"ncu read no counters: {last}")
     return list(csv.DictReader(lines[start:]))
 
 
@@ -227,7 +228,3 @@ def _run(command: Sequence[str], timeout_s: float, environment: Mapping[str, str
             if isinstance(error, subprocess.TimeoutExpired):
                 raise TrafficError(f"ncu took longer than {timeout_s:g} s") from None
             raise
-
-
-def _last_line(lines: Sequence[str]) -> str:
-    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")

@@ -134,10 +134,8 @@ class WorkerPool:
             self._last[key] = answer.reason
 
     def _hello(self, key: Key) -> Message:
-        return {"op": "hello", "device": self.device_of(key[2]), "role": key[2]}
-
-    def device_of(self, mode: str) -> str:
-        return self.device if mode.removeprefix(f"{REFEREE}-") in ("measure", "device") else "cpu"
+        is_here = key[2].removeprefix(f"{REFEREE}-") in ("measure", "device")
+        return {"op": "hello", "device": self.device if is_here else "cpu", "role": key[2]}
 
     @property
     def living(self) -> list[Worker]:

@@ -139,7 +139,6 @@ def _with_output(worker: Worker, answer: Answer) -> Answer:
 
 
 def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
-    """`gather` for one."""
     return gather({worker: request}, timeout_s)[worker]
 
 

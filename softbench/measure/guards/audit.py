@@ -39,7 +39,6 @@ class Audit:
         self._turns: defaultdict[Entrant, list[tuple[int, int]]] = defaultdict(list)
 
     def begin(self, entrants: Sequence[Entrant]) -> None:
-        """Read the processor time of all entrants."""
         self._own.clear()
         self._began = time.monotonic_ns()
         self._cpu = {e: e.worker.cpu_ns() for e in entrants if e.worker is not None} if self._is_on else {}

@@ -180,7 +180,8 @@ class Capture:
             digest = self._images.of_kernel(func, kern, text)
         except LookupError as error:
             raise Unsealable(str(error)) from None
-        described = Function(self._builder.add(text), self._image(digest), layout_of(func, kern), _limits(func))
+        limits = tuple((number, function_attribute(func, number)) for number in FUNCTION_LIMITS)
+        described = Function(self._builder.add(text), self._image(digest), layout_of(func, kern), limits)
         self._described.append(described)
         self._functions[key] = len(self._described) - 1
         return self._functions[key]
@@ -247,10 +248,6 @@ def layout_of(func: int | None, kern: int | None) -> tuple[tuple[int, int], ...]
         if found:
             break
     return tuple(found)
-
-
-def _limits(func: int | None) -> tuple[tuple[int, int], ...]:
-    return tuple((number, function_attribute(func, number)) for number in FUNCTION_LIMITS)
 
 
 def function_attribute(func: int | None, number: int) -> int:

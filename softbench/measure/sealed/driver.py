@@ -157,7 +157,6 @@ def is_device_address(word: int) -> bool:
 
 
 def read_bytes(address: int, size: int) -> bytes:
-    """Memory of the device."""
     buffer = ctypes.create_string_buffer(size)
     driver().cuMemcpyDtoH_v2(buffer, c_uint64(address), c_size_t(size))
     return buffer.raw

@@ -10,7 +10,6 @@ from softbench.model import Tensor
 
 UNWRITTEN = 0xFF
 """What all other memory holds before a launch: NaN in floating point."""
-_MOST_GAPS = 64
 
 
 class Memory:
@@ -42,7 +41,6 @@ class Memory:
                 self._set_guard(at)
 
     def free(self, pieces: Iterable[tuple[int, int]]) -> None:
-        """Give the memory of these pieces back."""
         for address, _ in pieces:
             self._unmap(address)
 
@@ -57,7 +55,7 @@ class Memory:
         """Whether anything was written into a guard, which all show the same memory, or into these gaps between buffers."""
         import torch
 
-        places = [(at, PIECE) for at in self._guards][:1] + list(gaps)[:_MOST_GAPS]
+        places = [(at, PIECE) for at in self._guards][:1] + list(gaps)[:64]
         changed = [(tensor_at(address, size) != CANARY).any() for address, size in places]
         return bool(changed) and bool(torch.stack(changed).any())
 

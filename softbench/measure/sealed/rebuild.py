@@ -52,7 +52,6 @@ class Rebuilt:
         return executable
 
     def close(self) -> None:
-        """Destroy the graphs, and unload the machine code."""
         for graph in self._graphs:
             driver.driver().cuGraphExecDestroy(graph)
         for module in self._modules.values():

@@ -64,7 +64,6 @@ class AuthorHandler(RequestHandler):
         return {"accuracy": accuracy and asdict(accuracy)}
 
     def build(self, request: Message) -> clocks.Launch:
-        """Import a variant, and make its launch."""
         self.begin(request)
         path, factory = self._loaded(request)
         self._require_untouched("the import")
@@ -128,7 +127,6 @@ class AuthorHandler(RequestHandler):
         return found
 
     def do_call(self, request: Message) -> Message:
-        """Host time of single calls."""
         if self._author is not None:
             self._author.finish()
         return {"call": self.clock.call_samples(*self._single(request))}

@@ -136,7 +136,7 @@ class RequestHandler:
         return {}
 
     def repeat(self, slot: Slot) -> tuple[Any, Any]:
-        """Launch twice on one input, which changes in between: the inputs and the output of the second launch."""
+        """As `Placement.repeat`."""
         return slot.placement.buffers.repeat(in_place.apart(self.case, slot.launch))  # type: ignore[no-any-return]
 
     def _repeated(self, slot: Slot, exact_rows: int) -> str:
@@ -175,7 +175,6 @@ class RequestHandler:
         return self.do_hello(request)
 
     def do_drop(self, request: Message) -> Message:
-        """Forget the whole case, and give the memory back."""
         self.slots.clear()
         self.clock.close()
         return {}

@@ -44,7 +44,6 @@ def first_finding(request: dict[str, Any], timeout_s: float) -> str:
 
 
 def read(output: str) -> str:
-    """The first finding in compute-sanitizer's output."""
     lines = [line.rstrip() for line in _LINE.findall(output)]
     begins = next((at for at, line in enumerate(lines) if not _NO_FINDING.match(line.strip())), len(lines))
     found = [lines[begins]] if begins < len(lines) else []

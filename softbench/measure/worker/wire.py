@@ -82,5 +82,4 @@ class Buffer:
 
 
 def case_of(data: dict[str, Any]) -> Case:
-    """A case as it came over the wire."""
     return Case(**{**data, "shape": tuple(data["shape"]), "params": tuple(map(tuple, data.get("params", ())))})

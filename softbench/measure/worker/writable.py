@@ -24,7 +24,6 @@ CACHES = {
 """Where compilers and libraries keep what they made, by the variable that names another folder."""
 _INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "nvidia*", "nvidia-caps/*", "dri/*", "dxg")
-_REMOVE_S = 2.0
 _NAME = "softbench-workers-"
 
 
@@ -48,7 +47,6 @@ class Scratch:
             os.rename(made, self._folder)
 
     def of(self, pid: int) -> str:
-        """Where that of a worker lies."""
         return f"{self._folder}/{pid}"
 
     def let_go(self) -> None:
@@ -91,7 +89,7 @@ def _locked(folder: str) -> int | None:
 def _remove(*folders: str) -> None:
     """For at most two seconds: an implementation may have filled them."""
     with suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(["rm", "-rf", "--", *folders], timeout=_REMOVE_S, check=False, stderr=subprocess.DEVNULL)
+        subprocess.run(["rm", "-rf", "--", *folders], timeout=2.0, check=False, stderr=subprocess.DEVNULL)
 
 
 def make(temporary: str) -> dict[str, str]:
@@ -120,7 +118,6 @@ def folders(temporary: str) -> list[str]:
 
 
 def devices() -> list[str]:
-    """The devices to which it may write."""
     return [path for name in _DEVICES for path in glob.glob(f"/dev/{name}") if not os.path.isdir(path)]
 
 

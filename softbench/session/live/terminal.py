@@ -54,7 +54,6 @@ class Live:
         self._pace.done(case)
 
     def close(self) -> None:
-        """Clear what is drawn."""
         board, had_line = self._board, self._has_line
         self._board, self._has_line, self._stage = None, False, ""
         if board is None and not had_line:

@@ -55,7 +55,6 @@ def is_worker(config: Any) -> bool:
 
 
 def give_up(config: Any, why: str) -> None:
-    """Tell the controller why this worker ends the run."""
     config.workeroutput[ERROR] = why
 
 
