@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -48,20 +49,14 @@ def issue(
     machine |= places or {}
     return Passport(
         run_id=f"{now:%Y%m%d-%H%M%S}-{_slug(machine['name'], card is not None)}-{'-'.join(settings.profiles)}",
-        started=now.isoformat(timespec="seconds"),
-        profiles=settings.profiles,
+        started=now.isoformat(timespec="seconds"), profiles=settings.profiles, seed=seed,
         ranking_clock="graph" if card is not None else "wall",
-        seed=seed,
         command=shlex.join(["pytest", *map(_portable, sys.argv[1:])]),
-        device=machine,
-        packages=packages(variants),
+        device=machine, packages=packages(variants), commit=commit(), cases=cases,
         sources={v.implementation: v.source_hash for v in variants},
-        commit=commit(),
         settings=measuring(settings) | {"selection": settings.selection},
-        cases=cases,
-        operators=sources_of(operators),
-        confined=confined(settings),
-    )
+        operators=sources_of(operators), confined=confined(settings),
+    )  # fmt: skip
 
 
 def confined(settings: Settings) -> dict[str, str]:
@@ -160,9 +155,7 @@ def commit() -> str:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True).stdout
 
-    try:
-        if not git("ls-files", "--", __file__).strip():
-            return os.environ.get("SOFTBENCH_COMMIT", "")
-        return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno").strip() else "")
-    except (OSError, subprocess.SubprocessError):
-        return os.environ.get("SOFTBENCH_COMMIT", "")
+    with suppress(OSError, subprocess.SubprocessError):
+        if git("ls-files", "--", __file__).strip():
+            return git("rev-parse", "--short=12", "HEAD").strip() + ("+" if git("status", "--porcelain", "-uno").strip() else "")
+    return os.environ.get("SOFTBENCH_COMMIT", "")

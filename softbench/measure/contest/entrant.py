@@ -146,42 +146,23 @@ class Entrant:
         """A message to this entrant's worker; with a case it also says what to build."""
         base: dict[str, Any] = {"op": operation, "slot": self.slot, "role": self.role}
         if case is not None:
-            base |= {
-                "case": asdict(case),
-                "path": self.variant.path,
-                "name": self.variant.declared_name,
-                "source_hash": self.variant.source_hash,
-                "params": dict(self.variant.params),
-                **operator_of(case.operator),
-            }
+            variant = self.variant
+            base |= {"case": asdict(case), "path": variant.path, "name": variant.declared_name, **operator_of(case.operator)}
+            base |= {"source_hash": variant.source_hash, "params": dict(variant.params)}
         return base | more
 
     def record(self, case: Case, ideal_bytes: int, ideal_flops: int, reproduce: str) -> Record:
         if self.status is None:
             raise ValueError(f"{case.id} / {self.variant.id} is not settled")
+        declared = operators.of_file(case.operator)
         return Record(
-            case=case,
-            variant=self.variant,
-            status=self.status,
-            reason=self.reason,
+            case=case, variant=self.variant, status=self.status, reason=self.reason,
             reproduce="" if self.status is Status.PASSED else reproduce,
-            samples=tuple(self.samples),
-            kernels=tuple(self.kernels),
-            telemetry=tuple(self.telemetry),
-            traffic=self.traffic,
-            accuracy=self.accuracy,
-            notes=tuple(self.notes),
-            ideal_bytes=ideal_bytes,
-            ideal_flops=ideal_flops,
-            role=self.role,
-            known_failure=known_failure(case, self.variant),
-            best_of=self.best_of,
-            traceback=self.traceback,
-            output=self.output,
-            tier=self.tier,
-            open_because=texts.cut(self.open_because),
-            operator_hash=declared.source_hash if (declared := operators.of_file(case.operator)) else "",
-        )
+            samples=tuple(self.samples), kernels=tuple(self.kernels), telemetry=tuple(self.telemetry), traffic=self.traffic,
+            accuracy=self.accuracy, notes=tuple(self.notes), ideal_bytes=ideal_bytes, ideal_flops=ideal_flops, role=self.role,
+            known_failure=known_failure(case, self.variant), best_of=self.best_of, traceback=self.traceback, output=self.output,
+            tier=self.tier, open_because=texts.cut(self.open_because), operator_hash=declared.source_hash if declared else "",
+        )  # fmt: skip
 
 
 def contenders(times: Mapping[Entrant, float]) -> dict[Entrant, float]:

@@ -136,7 +136,7 @@ class Worker:
         for _ in range(64):
             try:
                 chunk = os.read(self.output, 1 << 16)
-            except (BlockingIOError, OSError):
+            except OSError:
                 return
             if not chunk:
                 return

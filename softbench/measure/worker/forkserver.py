@@ -103,11 +103,10 @@ def _become_guard(worker_fd: int, output_fd: int, environment: dict[str, str], i
         if is_isolated:
             isolation.leave()
         worker = os.fork()
-        if worker == 0 and is_isolated:
+        if worker == 0:
             os.close(ending)
-            _become_first(number, writer, worker_fd, output_fd, environment)
-        elif worker == 0:
-            os.close(ending)
+            if is_isolated:
+                _become_first(number, writer, worker_fd, output_fd, environment)
             os.close(writer)
             _become_worker(worker_fd, output_fd, environment)
         for fd in (worker_fd, output_fd, writer):

@@ -100,8 +100,7 @@ class RequestHandler:
         """New buffers (and a new graph) for a slot, drawn from a new seed."""
         self.phase = "capture" if self.device == "cuda" else "launch"
         slot = self.slots[request["slot"]]
-        plan = Plan(**request["plan"])
-        slot.placement = self.place(slot, plan, request["seed"])
+        slot.placement = self.place(slot, Plan(**request["plan"]), request["seed"])
         return {}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:

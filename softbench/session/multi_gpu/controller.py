@@ -11,6 +11,7 @@ import pytest
 
 from softbench.model import Case, Variant
 from softbench.records import shards
+from softbench.session.collect import end
 from softbench.session.journal import Journal
 from softbench.session.multi_gpu import hosts, scheduling
 from softbench.session.multi_gpu.replacing import Replacing
@@ -136,4 +137,4 @@ def _end() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        pytest.exit(f"softbench: {error}", returncode=pytest.ExitCode.INTERRUPTED)
+        end(error)
