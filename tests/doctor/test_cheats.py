@@ -108,12 +108,6 @@ def is_of_a_kind(one, other):
     return one is other or any(one.word.startswith(kind) and other.word.startswith(kind) for kind in KINDS)
 
 
-def test_what_needs_a_gpu_is_not_tried(records):
-    untried = {name for name, record in records.items() if record.status is Status.UNAVAILABLE}
-    assert untried == {e.name for e in EXAMPLES} - {e.name for e in ON_CPU}
-    assert all("CUDA GPU" in records[name].reason for name in ON_GPU)
-
-
 def test_the_honest_pass_beside_the_cheats(records):
     honest = {name: r for name, r in records.items() if name.startswith("twin_")}
     assert {r.case.dtype for r in honest.values()} == {"float32", "bfloat16"}
@@ -159,8 +153,8 @@ def test_an_honest_implementation_is_not_accused(honest, name, dtype):
     assert record.clock("wall")
 
 
-@pytest.mark.parametrize(
-    ("name", "record", "why"),
+@over(
+    "name, record, why",
     [
         ("forged_size", passed(OPEN, "its sealed copy failed: launch raised BadHandOver: it names memory at 0x2"), ""),
         ("forged_size", passed(SEALED), "not caught: PASSED"),

@@ -59,7 +59,7 @@ CASE = builders.softmax_case()
 
 
 @over(
-    ("record", "words"),
+    "record, words",
     [
         (builders.timed(CASE, "zeros", 1e4), "not caught: PASSED"),
         (
@@ -91,7 +91,7 @@ def test_an_honest_one_that_is_accused_fails():
     assert looked(**accused).failures == ("twin_a float32, which is honest: INCORRECT: one static buffer: no",)
 
 
-@over(("failures", "code"), [((), 0), (("zeros: not caught: PASSED",), 1)])
+@over("failures, code", [((), 0), (("zeros: not caught: PASSED",), 1)])
 def test_the_exit_code_is_that_of_the_findings(monkeypatch, says, failures, code):
     found = (Findings("One", ("a line",), (), ("trust this",)), Findings("Two", (), failures))
     monkeypatch.setattr(doctor, "PARTS", [lambda given, one=one: one for one in found])
@@ -132,7 +132,7 @@ def test_a_machine_that_tells_nothing_says_so():
     assert against_itself.tell([alone], 1.5).trust[0].startswith("ranks: none ")
 
 
-@over(("different", "count", "fails"), [(1, 1, True), (1, 2, False), (1, 8, False), (2, 8, True), (4, 100, False), (5, 100, True)])
+@over("different, count, fails", [(1, 1, True), (1, 2, False), (1, 8, False), (2, 8, True), (4, 100, False), (5, 100, True)])
 def test_more_differences_than_chance_explains_fail(different, count, fails):
     part = against_itself.tell([comparison("faster")] * different + [comparison("tied")] * (count - different), 1.5)
     assert part.failures == ((f"one kernel against itself: called different in {different} of {count} contests",) if fails else ())
@@ -145,7 +145,7 @@ def test_a_twin_that_does_not_pass_fails(monkeypatch):
 
 
 @over(
-    ("reading", "who", "shown", "trusted"),
+    "reading, who, shown, trusted",
     [
         (
             Telemetry(1980, 3201, 120, 40, "power_cap"),

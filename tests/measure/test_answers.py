@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -21,15 +21,15 @@ from softbench.measure.contest.workers import ask
 from softbench.measure.worker import wire
 from softbench.model import Accuracy, Calibration, KernelResources, Status
 
-KERNELS = [{"name": "k", "registers": 32, "stack_bytes": 0, "shared_bytes": 48}]
+KERNELS = (KernelResources("k", 32, 0, 48),)
 GOOD = {
     "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
     "prepare": {"accuracy": {"largest": 0.5, "p99": 0.25, "bias": -0.1, "elements": 64}},
     "author": {"path": "/tmp/x", "open_because": ""},
-    "take": {"kernels": KERNELS, "digest": "ab", "accuracy": None},
+    "take": {"kernels": [asdict(KERNELS[0])], "digest": "ab", "accuracy": None},
     "cold": {"cold": [[4]]},
     "prove": {},
-    "compile": {"kernels": KERNELS},
+    "compile": {"kernels": [asdict(KERNELS[0])]},
     "estimate": {"ns": 1},
     "place": {},
     "turn": {"ns": 10**9},
@@ -42,8 +42,8 @@ GOOD = {
 }
 READ = {
     "prepare": {"accuracy": Accuracy(0.5, 0.25, -0.1, 64)},
-    "take": GOOD["take"] | {"kernels": (KernelResources("k", 32, 0, 48),)},
-    "compile": {"kernels": (KernelResources("k", 32, 0, 48),)},
+    "take": GOOD["take"] | {"kernels": KERNELS},
+    "compile": {"kernels": KERNELS},
     "calibrate": {"calibrations": (Calibration("graph", (1,), (2,)),)},
     "call": {"call": ((1, 2), (3,))},
     "cold": {"cold": ((4,),)},

@@ -19,7 +19,7 @@ from softbench.measure.wall import WallClock
 from softbench.model import BALANCE, DTYPE_BYTES, Case
 
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
-PEAK_GB_S = 4814.0  # H200
+PEAK_GB_S = 4814.0
 SHAPES = matrix.load(ROOT / "shapes.yaml")
 
 

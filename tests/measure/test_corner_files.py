@@ -12,11 +12,6 @@ CORNERS = ROOT / "tests" / "gpu" / "corners"
 NAMES = {"unlock", "unlock_filled", "twist", "swap_in_cluster", "turn_twice", "turn_early", "count_up"}
 
 
-def attribute_of(name):
-    pytest.importorskip("cuda.bindings.driver")
-    return load(CORNERS / "_companions.py", name)()
-
-
 def test_each_corner_is_declared_around_each_family():
     found = [dict(v.params) for v in registry.find([CORNERS])]
     corners, files = (load(CORNERS / "around.py", name) for name in ("CORNERS", "FILES"))
@@ -39,7 +34,8 @@ def test_companions_compile_for_hopper():
 
 
 def test_attributes_are_those_of_the_driver():
-    found = {name: attribute_of(name) for name in ("cluster", "cooperative", "programmatic")}
+    pytest.importorskip("cuda.bindings.driver")
+    found = {name: load(CORNERS / "_companions.py", name)() for name in ("cluster", "cooperative", "programmatic")}
     assert {name: (int(a.id), bytes(a.value.pad)[:12]) for name, a in found.items()} == {
         "cluster": (4, b"\x10\0\0\0\1\0\0\0\1\0\0\0"),
         "cooperative": (2, b"\1" + bytes(11)),

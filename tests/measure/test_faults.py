@@ -79,7 +79,6 @@ ANSWERS = {
     "limited": ("factory", "import resource; raise Unsupported(str(resource.getrlimit(resource.RLIMIT_AS)[0]))", "UNSUPPORTED", ""),
 }
 
-# harmless, however rude
 NUISANCES = {
     "prints": "if calls == 1:\n    for _ in range(1024): os.write(1, b'x' * 65536)",
     "floods_from_a_child": "if calls == 1 and os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)",

@@ -163,15 +163,17 @@ def test_a_variant_that_dies_leaves_its_siblings(world):
     assert [good, better] in prepared  # their process went with the sibling: made ready again before they meet
 
 
-def test_a_variant_not_made_ready_again_keeps_its_reason(world):
+def test_who_is_not_made_ready_again_or_has_no_room_alone_keeps_its_reason(world):
     good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
+    big = world.enter("k", warps=4, fault=lambda operation, *_: FULL if operation == "place" else None)
 
     def prepare(group):
         if bad.is_open:
             bad.settle(Status.COMPILE_ERROR, "no such instruction")
 
-    assert chosen(world, [good, bad], prepare) == [good]
+    assert chosen(world, [good, bad, big], prepare) == [good]
     assert (bad.status, bad.reason) == (Status.COMPILE_ERROR, "no such instruction")
+    assert (big.status, big.reason) == (Status.OUT_OF_MEMORY, FULL.reason)
 
 
 def test_where_every_variant_fails_nobody_is_sent(world):
@@ -197,10 +199,3 @@ def test_without_room_for_all_each_is_tried_alone(world):
     assert (fast.status, fast.best_of) == (None, 3)
     assert [e.status for e in (slow, slower)] == [Status.PASSED] * 2
     assert not held
-
-
-def test_who_has_no_room_alone_keeps_its_reason(world):
-    good = world.enter("k", warps=1)
-    big = world.enter("k", warps=2, fault=lambda operation, *_: FULL if operation == "place" else None)
-    assert chosen(world, [good, big]) == [good]
-    assert (big.status, big.reason) == (Status.OUT_OF_MEMORY, FULL.reason)

@@ -159,12 +159,6 @@ class World:
         return {r.variant.id: r for r in apart.measured(VARIANTS, self.once)}
 
 
-def test_where_nobody_was_ended_there_is_one_contest():
-    world = World(lambda there: set())
-    assert {r.status for r in world.records().values()} == {Status.PASSED}
-    assert len(world.held) == 1
-
-
 def test_a_lone_victim_has_a_heat_of_its_own():
     world = World(lambda there: {"mine"} if "killer" in there else set())
     found = world.records()

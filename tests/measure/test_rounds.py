@@ -38,7 +38,7 @@ def test_a_slow_entrant_takes_fewer_paired_rounds(world, monkeypatch):
     assert [len(taken) for taken in far.samples[0].ns] == [8] + [FAR_ROUNDS] * 7
     assert stats.compare(far.samples[0], a.samples[0]).ratio == pytest.approx(1.4, rel=5e-3)
     turns = "".join(e.variant.id[0] for op, e in world.log if op == "turn")
-    assert turns.endswith("a" * (8 - FAR_ROUNDS))  # it takes part in the first rounds alone
+    assert turns.endswith("a" * (8 - FAR_ROUNDS))
 
 
 def test_a_faster_roof_leaves_the_entrants_their_rounds(world):
@@ -239,4 +239,4 @@ def test_one_kernel_under_two_names_rarely_differs(monkeypatch):
         world.heat(a, b)
         called.append(verdict(a, b))
     assert sum(v in ("faster", "slower") for v in called) <= 3
-    assert called.count("tied") >= 90  # and it is not for want of an answer
+    assert called.count("tied") >= 90

@@ -48,7 +48,6 @@ def by_case(folder):
 
 @pytest.fixture
 def whole(whole_run):
-    """The reports of that run."""
     return whole_run[0] / "reports"
 
 

@@ -178,19 +178,17 @@ def test_a_run_that_is_kept_may_be_compressed_and_is_then_not_added_to(tmp_path,
     assert kept.read_bytes() == before
 
 
+LONG = lzma.compress(b"x" * 10**5, preset=0)
+LARGE = lzma.compress(b"x", preset=9)
+"""Its dictionary takes more than the bound."""
 NO_RUN = [
     (".gz", b"", "is empty"),
     (".gz", b"no gzip", "cannot be read"),
     (".gz", gzip.compress(b"x" * 10**5, mtime=0)[:-9], "no whole gz file"),
     (".gz", gzip.compress(b"", mtime=0)[:10] + b"\xff" * 20, "no whole gz file"),
     (".gz", gzip.compress(bytes(2**20), mtime=0), "holds more than 0 MiB"),
-    (".xz", b"", "no whole xz file"),
-    (".xz", b"no xz", "no whole xz file"),
-    (".xz", lzma.compress(b"x" * 10**5, preset=0)[:-9], "no whole xz file"),
-    (".xz", lzma.compress(b"x" * 10**5, preset=0)[:40] + b"\xff" * 20, "no whole xz file"),
-    (".xz", lzma.compress(b"x", preset=0) + b"more", "no whole xz file"),
-    (".xz", lzma.compress(b"x", preset=9), "no whole xz file"),  # its dictionary takes more than the bound
     (".xz", lzma.compress(bytes(2**20), preset=0), "holds more than 0 MiB"),
+    *((".xz", d, "no whole xz file") for d in (b"", b"no xz", LONG[:-9], LONG[:40] + b"\xff" * 20, LONG + b"more", LARGE)),
 ]
 
 

@@ -40,16 +40,9 @@ ALL = ["own_first", "own_second[w=1]", "own_second[w=2]", "own_best"]
 @over(
     "keyword, named",
     [
-        ("", False),
-        ("float16", False),
-        ("not quack", False),
-        ("not triton_wide", False),
-        ("float16 and not (quack or liger)", False),
+        *((word, False) for word in ("", "float16", "not quack", "not triton_wide", "float16 and not (quack or liger)")),
         ("triton_best", False),
-        ("triton_", True),
-        ("TRITON_wide", True),
-        ("(wide or quack) and 4096x1024", True),
-        ("not quack and triton_wide", True),
+        *((word, True) for word in ("triton_", "TRITON_wide", "(wide or quack) and 4096x1024", "not quack and triton_wide")),
     ],
 )
 def test_a_word_of_k_names_a_rung_that_it_is_part_of(keyword, named):

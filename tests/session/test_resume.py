@@ -111,15 +111,15 @@ def refused(folder, text, words):
 @over(
     "part, key, value, words",
     [
-        ("device", "name", "Another CPU", "it was made with name 'Another CPU', and here it is"),
-        ("device", "kind", "cuda", "it was made with kind 'cuda', and here it is 'cpu'"),
-        ("settings", "budget_s", 9.0, f"it was made with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}"),
-        ("settings", "traffic", True, "it was made with --softbench-traffic, and here without"),
-        ("", "seed", 5, "it was made with --softbench-seed=5, and here with --softbench-seed=4"),
-        ("", "commit", "0123abc", "it was made by softbench of commit 0123abc, and here it is "),
-        ("confined", "writes", "no: why", "it was made with writes confined: no: why, and here: "),
-        ("packages", "torch", "1.0", "it was made with torch 1.0, and here it is"),
-        ("packages", "torch", None, "it was made with torch None, and here it is"),
+        ("device", "name", "Another CPU", "with name 'Another CPU', and here it is"),
+        ("device", "kind", "cuda", "with kind 'cuda', and here it is 'cpu'"),
+        ("settings", "budget_s", 9.0, f"with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}"),
+        ("settings", "traffic", True, "with --softbench-traffic, and here without"),
+        ("", "seed", 5, "with --softbench-seed=5, and here with --softbench-seed=4"),
+        ("", "commit", "0123abc", "by softbench of commit 0123abc, and here it is "),
+        ("confined", "writes", "no: why", "with writes confined: no: why, and here: "),
+        ("packages", "torch", "1.0", "with torch 1.0, and here it is"),
+        ("packages", "torch", None, "with torch None, and here it is"),
     ],
 )
 def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path, no_gpu, part, key, value, words):
@@ -127,7 +127,7 @@ def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path,
     data = json.loads(lines.passport_line(issued))
     (data[part] if part else data)[key] = value
     data["packages"] = {name: version for name, version in data["packages"].items() if version}
-    refused(tmp_path, f"{json.dumps(data)}\n", re.escape(f"--softbench-resume: old.jsonl cannot be resumed: {words}"))
+    refused(tmp_path, f"{json.dumps(data)}\n", re.escape(f"--softbench-resume: old.jsonl cannot be resumed: it was made {words}"))
 
 
 @over("text, words", [("", "old.jsonl: is empty"), ('{"kind":"cell","schema":1}\n', "old.jsonl:1: is no passport")])

@@ -38,7 +38,7 @@ def test_a_case_stays_on_one_gpu_and_the_run_is_one_file(spread_run):
     used = {(cell["case"]["shape"][0], cell["gpu"]) for cell in cells}
     assert {card for _, card in used} == set(header["device"]["gpus"]) == {"GPU-2", "GPU-0"}
     assert {(rows, f"GPU-{visible}") for rows, visible, _ in made.log()} == used
-    assert len(made.log()) == len(used) == CASES  # every contest ran once
+    assert len(made.log()) == len(used) == CASES
     assert made.cases_in_file() == ROWS
     names = [cell["variant"]["implementation"] for cell in cells]
     assert len(names) == CASES * 7
@@ -74,7 +74,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
     assert f"\n4 of {CASES} cases: the run was ended early;" in text
     boards = re.findall(r"^softmax-float32-(\d+)x64$", text, re.M)
     assert sorted(boards, key=int) == ["1", "4", "8", "16"]
-    assert sorted(rows for rows, *_ in command.log()) == ROWS  # nothing twice
+    assert sorted(rows for rows, *_ in command.log()) == ROWS
     assert {visible for _, visible, _ in command.log()} == {"0", "1"}  # a substitute sits where it sat
 
     (command.folder / "killed").unlink()
