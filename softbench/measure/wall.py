@@ -19,8 +19,6 @@ from softbench.model import Case
 
 
 class WallClock:
-    """Makes placements, and estimates how long a call takes."""
-
     def __init__(self) -> None:
         self.now, self.other = time.perf_counter_ns, time.clock_gettime_ns
 

@@ -198,9 +198,7 @@ class Bench:
         return max(LEAST_BUDGET_S, self._left_s() * workers / max(1, waiting))
 
     def _measured(self, contest: Contest, case: Case, measure: Callable[[], list[Record]]) -> list[Record]:
-        """The records of a case, measured while this run holds the device.
-
-        They say which run it waited for, and what else ran.
+        """The records of a case, measured while this run holds the device, with notes on whom it waited for and what else ran.
 
         Cases that are only checked may run at the same time on a CPU; on a GPU one of them may fill the memory.
         """

@@ -135,8 +135,6 @@ class ShapesFolder(pytest.Collector):
 
 
 class ShapesFile(pytest.File):
-    """shapes.yaml as a collector of cases."""
-
     bench: Bench
     fixtures: Any = None
     """pytest's fixture information of the first cell, which all share: computing it per cell took half of collection."""

@@ -69,7 +69,7 @@ def test_an_expected_gpu_is_a_whole_word_of_the_name(expected, name, fits):
 
 
 def test_the_peak_of_an_h200_is_its_published_bandwidth():
-    assert H200.peak_gb_s == pytest.approx(4814, abs=1)  # 4.8 TB/s
+    assert H200.peak_gb_s == pytest.approx(4814, abs=1)
     described = H200.describe()
     assert described["kind"] == "cuda"
     assert described["peak_gb_s"] == round(H200.peak_gb_s, 1)

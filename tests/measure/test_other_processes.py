@@ -140,7 +140,7 @@ def measured(tmp_path, monkeypatch, contest):
     case, variant = builders.softmax_case(), builders.variant("fast")
     journal = journal_of(tmp_path, case, variant)
     bench = Bench(journal)
-    bench._make_contest(1)  # reads who is there
+    bench._make_contest(1)
     monkeypatch.setattr(bench, "_make_contest", lambda seed: contest)
     bench.record(case, variant)
     journal.release()

@@ -43,7 +43,7 @@ def test_a_case_stays_on_one_gpu_and_the_run_is_one_file(spread_run):
     names = [cell["variant"]["implementation"] for cell in cells]
     assert len(names) == CASES * 7
     assert names[:7] == names[7:14]
-    assert names[5:7] == ["torch_eager", "copy"]  # as the contest had them
+    assert names[5:7] == ["torch_eager", "copy"]
     assert {path.suffix for path in (made.folder / "reports").iterdir()} == {".jsonl", ".html"}
     assert "own_right" in made.file().with_suffix(".html").read_text()
 

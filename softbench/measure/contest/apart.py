@@ -71,7 +71,6 @@ def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
 
 
 def _take(kept: dict[Key, Record], first: dict[Key, Record], name: str, alone: Outcome) -> None:
-    """Add the records of an implementation's own contest to those of the case."""
     is_blamed = alone.has_lost_its_own and not any(e.variant.implementation == name for e in alone.ended)
     heat = 1 + max((s.heat for r in kept.values() for s in r.samples), default=-1)
     for record in alone.records:

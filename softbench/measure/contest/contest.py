@@ -113,7 +113,6 @@ class Contest:
             raise
 
     def _conclude(self, case: Case, entrants: Sequence[Entrant]) -> apart.Outcome:
-        """Settle all entrants, and give back what they hold."""
         self.pool.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: this exposes a forged answer
         for entrant in entrants:
             if entrant.is_ready:

@@ -68,7 +68,6 @@ class Entrant:
 
     @property
     def is_ready(self) -> bool:
-        """Prepared in a worker that still lives."""
         return self.is_open and self.prepared_in is not None and self.prepared_in.is_alive
 
     @property

@@ -151,7 +151,6 @@ class Measuring:
         return plan_graph(*moved, self.card.l2_bytes, self.card.peak_gb_s, arithmetic_ns, over)
 
     def _run_heats(self, players: list[Entrant], plan: Plan, most_looks: int, most_s: float) -> None:
-        """Heats that fit the memory, and the ones that `admission.once_more` adds."""
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         held = plan.bytes_held(*operators.moved_bytes(self.case), operators.over_bytes(self.case))

@@ -55,10 +55,7 @@ class CaseView:
         self._show(Progress(stage, self._case, step, self.players, amid_rounds))
 
     def players(self) -> list[Player]:
-        """The fastest first, then those that cannot lead, then those without a time.
-
-        Without the variants and roof kernels that were not chosen.
-        """
+        """The chosen ones: the fastest first, then those that cannot lead, then those without a time."""
         times = self._times()
         right = {e: ns for e, (ns, _) in times.items() if e.status is None or e.status.is_success}
         behind = {e for e in times if e.role != "roof"} - contenders(right).keys()

@@ -137,8 +137,6 @@ class SealedLaunch:
 
 
 class SealedPlacement(GraphPlacement):
-    """Timed launches of a referee, with their memory."""
-
     def __init__(self, unit: SealedUnit, buffers: Placement, *, is_warm: bool) -> None:
         super().__init__(buffers, unit.run, unit.free, unit.restore, is_warm=is_warm)
         self.misdeed = unit.misdeed

@@ -69,7 +69,7 @@ class Live:
         return progress.stage != self._stage or age >= (AMID_ROUNDS_S if progress.amid_rounds else FRAME_S)
 
     def _draw_board(self, reporter: Any, progress: Progress) -> bool:
-        """Draw the board; whether a board is possible here."""
+        """Whether a board is possible here; it is drawn then."""
         if self._board is None and not self._is_plain:
             self._board = _board(reporter)
             self._is_plain = self._board is None
