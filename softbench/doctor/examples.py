@@ -27,6 +27,7 @@ UNCONFINED = "not tried here: writes are not confined"
 RULES = Rules(budget_s=0.5, timeout_s=60.0)
 HONEST_SHARE = 0.9
 """Of the fastest honest twin's time: with half a second a case, and a few microseconds a launch."""
+NO_FASTER = "passed, sealed, and no faster than an honest kernel"
 TIMED = f"^{WRONG_WHEN_TIMED}: "
 FORGED = "^its sealed copy failed: .*"
 OTHER_WORK = f"{FORGED}times the work of the one that is checked"
@@ -167,10 +168,7 @@ def look(target: Target) -> Findings:
             failures.append(f"{example.name}: {why}")
         else:
             caught += 1
-            lines += [
-                f"caught: {told}",
-                f"        {_short(_said(record) or 'passed, sealed, and no faster than an honest kernel')}",
-            ]
+            lines += [f"caught: {told}", f"        {_short(_said(record) or NO_FASTER)}"]
         rows.append((example.name, outcome, record.status.value, _said(record)))
     for name, record in records.items():
         if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:

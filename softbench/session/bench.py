@@ -240,11 +240,16 @@ class Bench:
         further = (chosen.traffic, chosen.device_clock, chosen.registers)
         rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, *further)
         return Contest(
-            rules, self._pool, card, progress=self._listener.progress, read_telemetry=monitor.read,
+            rules,
+            self._pool,
+            card,
+            progress=self._listener.progress,
+            read_telemetry=monitor.read,
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
-            baselines=self.selection.baselines(names), limits=Limits.of(self.journal.begin().device),
+            baselines=self.selection.baselines(names),
+            limits=Limits.of(self.journal.begin().device),
             calibrations=self._warm.calibrations if self._warm else None,
-        )  # fmt: skip
+        )
 
 
 def _already(case: Case, error: Exception) -> str:

@@ -73,11 +73,18 @@ class Events:
             for cell in board.cells.values():
                 record = cell.record
                 self._write(
-                    "cell", case=board.case.id, implementation=record.variant.id, status=record.status.value,
-                    reason=printable(record.reason)[:_MOST], time_ns=finite(cell.latency_ns), low_ns=finite(cell.low_ns),
-                    high_ns=finite(cell.high_ns), percent_of_roof=finite(cell.percent_of_roof), tier=record.tier,
+                    "cell",
+                    case=board.case.id,
+                    implementation=record.variant.id,
+                    status=record.status.value,
+                    reason=printable(record.reason)[:_MOST],
+                    time_ns=finite(cell.latency_ns),
+                    low_ns=finite(cell.low_ns),
+                    high_ns=finite(cell.high_ns),
+                    percent_of_roof=finite(cell.percent_of_roof),
+                    tier=record.tier,
                     open_because=printable(record.open_because)[:_MOST],
-                )  # fmt: skip
+                )
 
     def _write(self, event: str, **fields: Any) -> None:
         if self._file is None:

@@ -49,14 +49,20 @@ def issue(
     machine |= places or {}
     return Passport(
         run_id=f"{now:%Y%m%d-%H%M%S}-{_slug(machine['name'], card is not None)}-{'-'.join(settings.profiles)}",
-        started=now.isoformat(timespec="seconds"), profiles=settings.profiles, seed=seed,
+        started=now.isoformat(timespec="seconds"),
+        profiles=settings.profiles,
+        seed=seed,
         ranking_clock="graph" if card is not None else "wall",
         command=shlex.join(["pytest", *map(_portable, sys.argv[1:])]),
-        device=machine, packages=packages(variants), commit=commit(), cases=cases,
+        device=machine,
+        packages=packages(variants),
+        commit=commit(),
+        cases=cases,
         sources={v.implementation: v.source_hash for v in variants},
         settings=measuring(settings) | {"selection": settings.selection},
-        operators=sources_of(operators), confined=confined(settings),
-    )  # fmt: skip
+        operators=sources_of(operators),
+        confined=confined(settings),
+    )
 
 
 def confined(settings: Settings) -> dict[str, str]:

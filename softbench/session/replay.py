@@ -37,11 +37,14 @@ def rounds(run: Run) -> dict[str, Rounds]:
         for cell in board.cells.values():
             if cell.samples:
                 extra = {
-                    "clock": clock, "bandwidth_gb_s": cell.bandwidth_gb_s,
-                    "latency_interval_ns": [finite(cell.low_ns), finite(cell.high_ns)], "percent_of_roof": cell.percent_of_roof,
-                    "implementation": cell.record.variant.implementation, "case": board.case.id,
+                    "clock": clock,
+                    "bandwidth_gb_s": cell.bandwidth_gb_s,
+                    "latency_interval_ns": [finite(cell.low_ns), finite(cell.high_ns)],
+                    "percent_of_roof": cell.percent_of_roof,
+                    "implementation": cell.record.variant.implementation,
+                    "case": board.case.id,
                     **({"tier": cell.record.tier} if cell.record.tier else {}),
-                }  # fmt: skip
+                }
                 seconds = tuple(ns / s.launches / 1e9 for s in cell.samples for turns in s.ns for ns in turns)
                 group = board.case.id + f" ({OPEN})" * cell.is_open  # pytest-benchmark marks the fastest of a group
                 found[cell.record.variant.id] = Rounds(seconds, group, extra, clock, cell.latency_ns or 0.0)

@@ -154,9 +154,17 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         timeout_s=_seconds("timeout", option("timeout"), DEFAULT_TIMEOUT_S),
         axes=tuple((name, option(name)) for name in AXES),
         seed=_integer("seed", option("seed")),
-        expected_gpu=option("expect-gpu"), any_gpu=option("any-gpu"), resume=option("resume"), traffic=option("traffic"),
-        device_clock=option("device-clock"), registers=option("registers"), no_page=option("no-page"),
-        full_size=option("full-size"), debug=option("debug"), quick=option("quick"), watch=option("watch"),
+        expected_gpu=option("expect-gpu"),
+        any_gpu=option("any-gpu"),
+        resume=option("resume"),
+        traffic=option("traffic"),
+        device_clock=option("device-clock"),
+        registers=option("registers"),
+        no_page=option("no-page"),
+        full_size=option("full-size"),
+        debug=option("debug"),
+        quick=option("quick"),
+        watch=option("watch"),
         baseline=_one_of_two(option("baseline"), option("against")),
         against=tuple(option("against")),
         events=_path("events", root, option("events")) if option("events") else None,
@@ -165,7 +173,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         drawn=_drawn("drawn", option("drawn"), 0, MOST_DRAWN),
         drawn_from=_drawn("drawn-from", option("drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED),
         selection=_selection(",".join(profiles), option),
-    )  # fmt: skip
+    )
 
 
 def _budget(preferred: str, is_quick: bool) -> float:

@@ -56,12 +56,27 @@ def type_word(hint):
 def full_line():
     """A cell with a value in every field, as it is written."""
     record = timed(
-        softmax_case(), "mine", 5_000, samples=(samples(5_000, heat=1),), reason="none", reproduce="pytest",
-        kernels=(KernelResources("softmax", 32, 8, 1024),), telemetry=(Telemetry(1980, 3201, 500, 40, "power_cap"),),
-        traffic=Traffic(1, 2, 3, 4.0, 5.0, 6, 7, 8, 9, 10.0), accuracy=Accuracy(0.5, 0.25, 0.01, 64), notes=("one",),
-        known_failure="declared", ideal_flops=1, gpu="GPU-1", calibrations=(Calibration("graph", (1,), (1,), "none"),),
-        traceback=("Traceback",), output=("said",), operator_hash="0", tier="open", open_because="a host node",
-    )  # fmt: skip
+        softmax_case(),
+        "mine",
+        5_000,
+        samples=(samples(5_000, heat=1),),
+        reason="none",
+        reproduce="pytest",
+        kernels=(KernelResources("softmax", 32, 8, 1024),),
+        telemetry=(Telemetry(1980, 3201, 500, 40, "power_cap"),),
+        traffic=Traffic(1, 2, 3, 4.0, 5.0, 6, 7, 8, 9, 10.0),
+        accuracy=Accuracy(0.5, 0.25, 0.01, 64),
+        notes=("one",),
+        known_failure="declared",
+        ideal_flops=1,
+        gpu="GPU-1",
+        calibrations=(Calibration("graph", (1,), (1,), "none"),),
+        traceback=("Traceback",),
+        output=("said",),
+        operator_hash="0",
+        tier="open",
+        open_because="a host node",
+    )
     return json.loads(lines.cell_line(record))
 
 

@@ -15,11 +15,19 @@ from softbench.texts import repeat_command
 
 def test_defaults(tmp_path):
     assert read(tmp_path) == settings.Settings(
-        profiles=("cpu",), shapes=resources.bundled_shapes().resolve(), impls=(resources.bundled_impls().resolve(),),
-        reports=tmp_path / "reports", budget_s=settings.CPU_BUDGET_S, timeout_s=settings.DEFAULT_TIMEOUT_S, resume="",
-        seed=None, expected_gpu="", any_gpu=False, axes=(("dtype", ""), ("rows", ""), ("columns", "")),
+        profiles=("cpu",),
+        shapes=resources.bundled_shapes().resolve(),
+        impls=(resources.bundled_impls().resolve(),),
+        reports=tmp_path / "reports",
+        budget_s=settings.CPU_BUDGET_S,
+        timeout_s=settings.DEFAULT_TIMEOUT_S,
+        resume="",
+        seed=None,
+        expected_gpu="",
+        any_gpu=False,
+        axes=(("dtype", ""), ("rows", ""), ("columns", "")),
         selection="--softbench-profile=cpu",
-    )  # fmt: skip
+    )
 
 
 def test_the_selection_is_what_was_given(tmp_path):

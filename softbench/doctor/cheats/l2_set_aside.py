@@ -17,9 +17,13 @@ def l2_set_aside(case: Any) -> Any:
 
     class Window(ctypes.Structure):
         _fields_ = (
-            ("base", ctypes.c_void_p), ("size", ctypes.c_size_t), ("share", ctypes.c_float),
-            ("hit", ctypes.c_int), ("miss", ctypes.c_int), ("rest", ctypes.c_byte * 36),
-        )  # fmt: skip
+            ("base", ctypes.c_void_p),
+            ("size", ctypes.c_size_t),
+            ("share", ctypes.c_float),
+            ("hit", ctypes.c_int),
+            ("miss", ctypes.c_int),
+            ("rest", ctypes.c_byte * 36),
+        )
 
     torch.cuda.current_stream().synchronize()  # there is a context then
     cuda.cuCtxSetLimit(persisting_l2, ctypes.c_size_t(size))

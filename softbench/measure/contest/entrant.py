@@ -155,13 +155,28 @@ class Entrant:
             raise ValueError(f"{case.id} / {self.variant.id} is not settled")
         declared = operators.of_file(case.operator)
         return Record(
-            case=case, variant=self.variant, status=self.status, reason=self.reason,
+            case=case,
+            variant=self.variant,
+            status=self.status,
+            reason=self.reason,
             reproduce="" if self.status is Status.PASSED else reproduce,
-            samples=tuple(self.samples), kernels=tuple(self.kernels), telemetry=tuple(self.telemetry), traffic=self.traffic,
-            accuracy=self.accuracy, notes=tuple(self.notes), ideal_bytes=ideal_bytes, ideal_flops=ideal_flops, role=self.role,
-            known_failure=known_failure(case, self.variant), best_of=self.best_of, traceback=self.traceback, output=self.output,
-            tier=self.tier, open_because=texts.cut(self.open_because), operator_hash=declared.source_hash if declared else "",
-        )  # fmt: skip
+            samples=tuple(self.samples),
+            kernels=tuple(self.kernels),
+            telemetry=tuple(self.telemetry),
+            traffic=self.traffic,
+            accuracy=self.accuracy,
+            notes=tuple(self.notes),
+            ideal_bytes=ideal_bytes,
+            ideal_flops=ideal_flops,
+            role=self.role,
+            known_failure=known_failure(case, self.variant),
+            best_of=self.best_of,
+            traceback=self.traceback,
+            output=self.output,
+            tier=self.tier,
+            open_because=texts.cut(self.open_because),
+            operator_hash=declared.source_hash if declared else "",
+        )
 
 
 def contenders(times: Mapping[Entrant, float]) -> dict[Entrant, float]:

@@ -18,6 +18,7 @@ from softbench.measure.contest.orphans import Orphans
 from softbench.measure.contest.tail import Tail
 from softbench.measure.worker import writable
 
+START_TIMEOUT_S, _REAP_TIMEOUT_S, _SAY_S = 90.0, 20.0, 0.5
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 """Signals that a process causes by a fault of its own."""
 _FIND = f"""
@@ -64,7 +65,7 @@ class Forkserver:
         os.set_blocking(reader, False)
         try:
             request = json.dumps({"op": "spawn", "env": dict(environment)}).encode()
-            self._control.settimeout(90.0)
+            self._control.settimeout(START_TIMEOUT_S)
             socket.send_fds(self._control, [request], [theirs.fileno(), writer])
             answer = json.loads(self._control.recv(1 << 16))
             pid, is_isolated = int(answer["pid"]), bool(answer["is_isolated"])
@@ -81,7 +82,7 @@ class Forkserver:
     def reap(self, pid: int) -> int | None:
         """Exit code of an ended worker (negative: the signal), None if the forkserver is gone."""
         try:
-            self._control.settimeout(20.0)
+            self._control.settimeout(_REAP_TIMEOUT_S)
             self._control.sendall(json.dumps({"op": "reap", "pid": pid}).encode())
             answer = self._control.recv(1 << 16)
         except OSError:
@@ -169,7 +170,7 @@ class Worker:
         pid = self.pid
         for _ in range(2 if self.is_isolated else 1):  # from its guard down
             pid = next(iter(procfs.children(pid)), 0)
-        deadline = time.monotonic() + 0.5
+        deadline = time.monotonic() + _SAY_S
         if pid and not self.was_killed:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGABRT)

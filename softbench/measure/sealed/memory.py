@@ -10,6 +10,7 @@ from softbench.model import Tensor
 
 UNWRITTEN = 0xFF
 """What all other memory holds before a launch: NaN in floating point."""
+_MOST_GAPS = 64
 
 
 class Memory:
@@ -55,7 +56,7 @@ class Memory:
         """Whether anything was written into a guard, which all show the same memory, or into these gaps between buffers."""
         import torch
 
-        places = [(at, PIECE) for at in self._guards][:1] + list(gaps)[:64]
+        places = [(at, PIECE) for at in self._guards][:1] + list(gaps)[:_MOST_GAPS]
         changed = [(tensor_at(address, size) != CANARY).any() for address, size in places]
         return bool(changed) and bool(torch.stack(changed).any())
 

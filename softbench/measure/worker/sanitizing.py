@@ -28,9 +28,16 @@ def first_finding(request: dict[str, Any], timeout_s: float) -> str:
     own = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = subprocess.run(
-            command, input=json.dumps(request), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True,
-            errors="replace", timeout=timeout_s, env=os.environ | own,
-        )  # fmt: skip
+            command,
+            input=json.dumps(request),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            env=os.environ | own,
+        )
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"compute-sanitizer found nothing within {timeout_s:g} s") from None
     return read(done.stdout)

@@ -37,9 +37,15 @@ class LiveBoard:
 
         # set explicitly: rich would read the environment only, and pytest reads its options as well
         self._console = Console(
-            file=file, force_terminal=True, color_system="standard" if has_colors else None, no_color=not has_colors,
-            highlight=False, markup=False, emoji=False, legacy_windows=False,
-        )  # fmt: skip
+            file=file,
+            force_terminal=True,
+            color_system="standard" if has_colors else None,
+            no_color=not has_colors,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
         up = ((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)) * above
         self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2), *up))
         self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)

@@ -14,6 +14,7 @@ from softbench.records.comparable import MACHINE
 from softbench.session.multi_gpu.seats import Seat, seats
 from softbench.session.settings import SettingsError
 
+ANSWER_S = 60.0
 _ALIVE = "-o ConnectTimeout=10 -o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 """ssh by itself waits for ever for a host without power."""
 _LOOK = """
@@ -53,7 +54,7 @@ def look(text: str, count: int = 1) -> str:
     try:
         channel = group.makegateway(prepare(execnet.XSpec(text))).remote_exec(_LOOK)
         channel.send((count, os.getcwd(), sys.path))
-        return str(channel.receive(60.0))
+        return str(channel.receive(ANSWER_S))
     except execnet.RemoteError as error:
         why = str(error).strip().rpartition("\n")[2]
     except Exception:
