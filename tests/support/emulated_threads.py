@@ -105,7 +105,7 @@ def exchanged(said):
     values = [value for value, *_ in said]
     while step := step // 2:
         values = [combine(values[i], values[i ^ step]) for i in range(WARP)]
-    said[:] = values if isinstance(values[0], int) else map(np.float32, values)
+    said[:] = values if isinstance(values[0], int | tuple) else map(np.float32, values)
 
 
 def exchange(value, how, threads_in_group=None):

@@ -147,10 +147,11 @@ def kth(tops: list, k: int, lanes: int, lane: Int32, kind: Pairs) -> Int32:
         other = cute.arch.shuffle_sync(tops[(k - 1 - i) % each], own + ((k - 1 - i) // each - lane) % lanes)
         other = ptx("prmt.b32 {$w0}, {$r0}, {$r0}, 0x1032;", other)
         larger.append(cutlass.select_(lane * each + i < k, kind.both(tops[i], other)[0], kind.infinite))
-    least = functools.reduce(lambda a, b: kind.both(a, b)[1], larger)
-    for i in range(lanes.bit_length() - 1):
-        least = kind.both(least, cute.arch.shuffle_sync_bfly(least, offset=1 << i))[1]
-    return least
+
+    def smaller(a: Int32, b: Int32) -> Int32:
+        return kind.both(a, b)[1]
+
+    return cute.arch.warp_reduction(functools.reduce(smaller, larger), smaller, threads_in_group=lanes)
 
 
 def before(count: Int32, lanes: int, lane: Int32) -> tuple[Int32, Int32]:

@@ -11,7 +11,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
-from .config import WARP, RowTileConfig, ceil_div
+from .config import WARP, RowTileConfig, ceil_div, power
 
 MAX, ADD = cute.ReductionOp.MAX, cute.ReductionOp.ADD
 
@@ -117,7 +117,7 @@ class Reduction:
     @property
     def reach(self) -> int:
         """Threads over which a gathered value is spread: a power of two."""
-        return min(WARP, 1 << (self.config.peers - 1).bit_length())
+        return min(WARP, power(self.config.peers))
 
 
 def store_shared_remote(target: cute.Tensor, values: tuple[Float32, ...], barrier: cute.Pointer, rank: Int32):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .config import MAX_CLUSTER, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div, share
+from .config import MAX_CLUSTER, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div, power, share
 
 # Of a row that a thread has, and so of sums over rows: a CTA takes more threads before more elements, and these before a cluster,
 # whose exchange takes longer. MOST_ELEMENTS are beyond the largest cluster; staged rows start with LEAST_BYTES of the widest.
@@ -142,5 +142,5 @@ def choose_strip(columns: int, vector: int, itemsizes: tuple[int, ...], architec
 def _filled(config: StripConfig, each: int) -> StripConfig:
     """With threads that have `each` vectors at most: a power of two within a warp, whole warps beyond."""
     wanted = ceil_div(config.cta_vectors, each)
-    threads = 1 << (wanted - 1).bit_length() if wanted <= WARP else ceil_div(wanted, WARP) * WARP
+    threads = power(wanted) if wanted <= WARP else ceil_div(wanted, WARP) * WARP
     return replace(config, threads=max(threads, MIN_THREADS // threads * threads), threads_per_row=threads)

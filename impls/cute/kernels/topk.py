@@ -186,8 +186,7 @@ def below(row: Row, i: Int32, last: Int32 | Int64) -> Int32 | Int64:
 
 def put_largest(row: Row, best: Int32 | Int64, place: Int32, fits: Boolean) -> Int32 | Int64:
     """The best one of all lanes; it has a place in the row's list unless the row's candidates fit."""
-    for i in range(row.config.lanes.bit_length() - 1):
-        best = cutlass.max(best, cute.arch.shuffle_sync_bfly(best, offset=1 << i))
+    best = cute.arch.warp_reduction(best, cutlass.max, threads_in_group=row.config.lanes)
     for i in range(row.config.slots):
         keeps = fits | (row.lane * row.config.slots + i != place)
         row.found[i] = cutlass.select_(keeps, row.found[i], best)

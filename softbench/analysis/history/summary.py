@@ -81,7 +81,7 @@ def _run_rows(number: int, history: History) -> Iterator[tuple[object, ...]]:
 def verdict(history: History) -> str:
     runs = plural(len(history.runs), "run")
     if not history.steps:
-        return f"{runs}, no step between them." if history.runs[1:] else f"{runs}: a step takes two."
+        return f"{runs}, no step between them." if len(history.runs) > 1 else f"{runs}: a step takes two."
     last = history.steps[-1]
     named = f"{short(last.implementation)} in #{last.at + 1} ({date(history.runs[last.at])}): {_what(last)}"
     return f"{runs}, {plural(len(history.steps), 'step')}; the last is {named}."

@@ -16,8 +16,8 @@ def figure(board: Board, cells: Cells) -> Figure:
     ranking = board.passport.ranking_clock
     views = []
     for clock, what in OTHERS.items():
-        series = scattered(board.timed, cells, partial(_point, clock))
-        if series and clock != ranking:
+        series = scattered(board.timed, cells, partial(_point, clock)) if clock != ranking else []
+        if series:
             views.append(FigureView(f"{clock}: {what}", series))
     return Figure(
         "clocks",
