@@ -50,9 +50,8 @@ UNALIGNED_SHARE_BYTES = 32 * 1024  # shares that start anywhere have two ends ea
 # Rows that start anywhere are 2 to 5 % faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
 # to 26 registers more, and CTAs find no room.
 BLOCK, REGISTER_VECTORS = 128, 6
-UNALIGNED_SINGLE_BYTES = 4 * 1024  # of norms
+UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 4 * 1024, 2 * 1024  # of norms
 GRADIENT_SHARE_BYTES = 12 * 1024
-NORM_SHARE_BYTES, NORM_THREADS, NORM_BYTES = 48 * 1024, 512, 2**18
 LAYER_ROW_BYTES = 48 * 1024
 LAYER_IDLE = ((6, 6.5), (12, 15))  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the next block idle
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
@@ -91,7 +90,9 @@ def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
     """The longest row that one CTA has in registers, as `_single` lays it out."""
     if aligned:
         return LAYER_SINGLE_BYTES if terms >= COLUMN_TERMS and tiles == 1 else SINGLE_BYTES
-    return UNALIGNED_SINGLE_BYTES if terms else SINGLE_BYTES if tiles == 1 else GRADIENT_SHARE_BYTES
+    if terms:
+        return UNALIGNED_LAYER_BYTES if terms >= COLUMN_TERMS and tiles == 1 else UNALIGNED_SINGLE_BYTES
+    return SINGLE_BYTES if tiles == 1 else GRADIENT_SHARE_BYTES
 
 
 def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
@@ -167,32 +168,33 @@ def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | No
 
 
 def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """RMSNorm: three vectors per thread up to 18 KiB, then 512 threads.
-
-    float32 is trimmed at no cost. 16 bits take more registers, for which two CTAs have room only with four vectors;
-    these threads are nearly full, the more so the larger the cluster.
-    """
-    row_bytes = whole.vectors * VECTOR_BYTES
+    """RMSNorm: three vectors per thread up to 18 KiB, then nearly full threads of shares of which two CTAs have room."""
+    narrow = whole.itemsize == 2
     if whole.vectors <= 9 * BLOCK:
         return _rows(whole, _threads(whole.vectors, 3))
-    if whole.itemsize == 2:
-        cluster = power(ceil_div(row_bytes, 2 * SHARE_BYTES))
-        is_full = cluster <= SAFE_CLUSTER and share(whole.vectors, cluster) > (3 + cluster / 16) * NORM_THREADS
-        return _clusters(whole, cluster, NORM_THREADS) if is_full else None
-    if row_bytes > NORM_BYTES:
+    cluster = 1 if whole.vectors <= 20 * BLOCK else power(ceil_div(whole.vectors, 18 * BLOCK))
+    if cluster > SAFE_CLUSTER:
         config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
-    else:
-        config = _clusters(whole, power(ceil_div(row_bytes, NORM_SHARE_BYTES)), NORM_THREADS)
-    return config if config.vectors_per_thread <= REGISTER_VECTORS else None
+        return None if narrow or config.vectors_per_thread > REGISTER_VECTORS else config
+    each = share(whole.vectors, cluster)
+    if each <= 12 * BLOCK:
+        return _clusters(whole, cluster, (3 if narrow else 2) * BLOCK)
+    if 16 * BLOCK < each <= 18 * BLOCK:
+        return replace(_clusters(whole, cluster, 3 * BLOCK), resident=2)
+    if not narrow and cluster > 2 and each <= 15 * BLOCK:
+        return _clusters(whole, cluster // 2, 5 * BLOCK)
+    return None if cluster == SAFE_CLUSTER and each <= 14 * BLOCK else _clusters(whole, cluster, 4 * BLOCK)
 
 
 def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
-    """One CTA, as full as its threads' vectors go: with several, weights of rows that start anywhere cost 5 to 20 %."""
-    narrow = whole.itemsize == 2
-    most = REGISTER_VECTORS if narrow else 5
-    threads = BLOCK // 2 if narrow and 2 * whole.vectors <= most * BLOCK else ceil_div(whole.vectors, most * BLOCK) * BLOCK
+    """One row per CTA, for pieces of weights, and all of it: with several CTAs weights that start anywhere cost 5 to 20 %."""
+    narrow, row_bytes = whole.itemsize == 2, whole.vectors * VECTOR_BYTES
+    if narrow and whole.vectors <= 7 * WARP:
+        return _rows(whole, WARP)
+    few, most = (7, REGISTER_VECTORS) if narrow else (4, 5)
+    threads = 2 * WARP if whole.vectors <= few * 2 * WARP else ceil_div(whole.vectors, most * BLOCK) * BLOCK
     is_idle = narrow and any(above * BLOCK < whole.vectors <= upto * BLOCK for above, upto in LAYER_IDLE)
-    return None if is_idle or whole.vectors * VECTOR_BYTES > LAYER_ROW_BYTES else _rows(whole, threads)
+    return None if is_idle or row_bytes > LAYER_ROW_BYTES else _clusters(whole, 1, threads)
 
 
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:

@@ -15,7 +15,7 @@ BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
 # By element size; longer rows are as fast in kernels that take one at a time, unless weights and a bias come with them.
 MOST_ROW_BYTES = {2: 5 * 512, 4: 2 * 1024}
-MOST_LAYER_ROW_BYTES = {2: 4 * 1024, 4: 2 * 1024}
+MOST_LAYER_ROW_BYTES = {2: 3 * 1024, 4: 2 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 8 * 1024  # of a CTA's first matrix: an H200 needs some 40 KiB on their way per multiprocessor
 MOST_THREADS = 256

@@ -18,12 +18,12 @@ import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
 from ..htile.columns import ColumnLoader
-from ..htile.config import RowTileConfig
+from ..htile.config import SAFE_CLUSTER, RowTileConfig
 from ..htile.launch import launch_rows, overlap
 from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
-WIDE_ROW_THREADS = 512
+WIDE_ROW_THREADS, REGISTER_TURNS = 512, 3
 LONG_TURNS, FEW_TURNS, FEW_THREADS = 8, (4, 2), 320
 LAYER_THREADS = 128  # up to which a LayerNorm of rows that start anywhere has four turns of weights under way
 PART_WIDTH = 4  # values of an exchange
@@ -79,7 +79,8 @@ def weights_ahead(config: RowTileConfig, layer: bool) -> int:
     """Turns of weights that are requested early: more registers keep CTAs off the multiprocessor (docs/notes/performance.md)."""
     turns = config.vectors_per_thread
     if config.keep == "registers":
-        return 0 if layer or config.threads >= WIDE_ROW_THREADS else turns
+        is_tight = not config.aligned and turns > REGISTER_TURNS and config.cluster <= SAFE_CLUSTER
+        return 0 if layer or is_tight or config.threads >= WIDE_ROW_THREADS else turns
     if config.keep == "shared" and config.aligned and turns <= LONG_TURNS:
         return turns
     if config.keep == "shared" and not config.aligned:
