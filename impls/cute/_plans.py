@@ -29,7 +29,7 @@ CREW_BYTES = {
     (False, False): (2**18, 3 * 2**17),
     (False, True): (5 * 2**17, 5 * 2**17),
     (True, False): (3 * 2**14, 5 * 2**14),
-    (True, True): (9 * 2**16, 9 * 2**16),
+    (True, True): (3 * 2**17, 9 * 2**16),
 }
 LONG_NORM_BYTES = 9 * 2**17
 
