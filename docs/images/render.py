@@ -1,7 +1,7 @@
 """Renders what the pages show of kept runs: `tox -e pictures`, or `python docs/images/render.py`.
 
 It writes the README's leaderboard, the ranking of docs/results.md, the badge, a view of the page, and `made-from.json`:
-the README's run, a hash of its page, and a hash of each picture. It needs Chromium, playwright and pillow. A test compares
+the README's run, a hash of its page, and a hash of each picture. It needs Chromium and playwright. A test compares
 made-from.json with today's run, renderer and pictures, without a browser.
 """
 
@@ -12,12 +12,14 @@ import contextlib
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,30 @@ PUBLISHED = "reports/h100/20261126-084635-h100-80gb-published.jsonl.xz"
 """That of docs/results.md."""
 MADE_FROM = HERE / "made-from.json"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-COLOURS = 10
+VIEW = {"top": 50, "width": 960, "height": 368}
+"""What the picture shows, in pixels: from below the page's bar to the end of the first row of cards."""
+SEEN = r"""view => {
+  const inside = (box) => box.width > 1 && box.top >= view.top && box.bottom <= view.top + view.height;
+  const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = new Range(), lines = [];
+  for (let node = nodes.nextNode(); node; node = nodes.nextNode()) for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {
+    range.setStart(node, index);
+    range.setEnd(node, index + word.length);
+    const box = range.getBoundingClientRect(), { fontSize, fontWeight, color } = getComputedStyle(node.parentElement);
+    if (!inside(box) || document.elementFromPoint(box.x + box.width / 2, box.y + 9) !== node.parentElement) continue;
+    const y = box.top - view.top + 0.8 * box.height, look = `font-size="${fontSize}" font-weight="${fontWeight}" fill="${color}"`;
+    const last = lines.at(-1), gap = box.x - last?.right;
+    if (last?.y === y && last.look === look && gap < 9) last.text += (gap > 1 ? " " : "") + word;
+    else lines.push({ look, x: box.x, y, text: word });
+    lines.at(-1).right = box.right;
+  }
+  const cards = [...document.querySelectorAll("main *")].map((one) => [one.getBoundingClientRect(), getComputedStyle(one)]);
+  return {
+    lines: lines.map((one) => [one.look, one.x, one.y, one.right - one.x, one.text]),
+    cards: cards.filter(([box, style]) => inside(box) && box.height > 99 && style.borderTopWidth === "1px").map(
+      ([box, style]) => [box.x, box.y - view.top, box.width, box.height, style.backgroundColor, style.borderColor]),
+  };
+}"""
+"""A function of the page: its lines of text and its cards in VIEW, as the browser lays them out."""
 ROWS = 8
 
 
@@ -56,19 +81,21 @@ def file_hash(path: Path) -> str:
 
 def made_from() -> dict[str, Any]:
     """What the pictures are made from now: the run, the page, and each picture."""
-    pictures = {path.name: file_hash(path) for path in [HERE / "badge.svg", *sorted(HERE.glob("*.webp"))]}
+    pictures = {path.name: file_hash(path) for path in sorted(HERE.glob("*.svg"))}
     return {"run": RUN, "run_hash": file_hash(ROOT / RUN), "page_hash": page_hash(page_text()), "pictures": pictures}
 
 
-def small(png: bytes) -> bytes:
-    """The same picture as WebP, with a palette of few colours, which a page of text and lines does not exceed visibly."""
-    from PIL import Image
-
-    image = Image.open(io.BytesIO(png)).convert("RGB")
-    written = io.BytesIO()
-    reduced = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE).convert("RGB")
-    reduced.save(written, "WEBP", lossless=True, quality=100, method=6)
-    return written.getvalue()
+def picture(seen: dict[str, Any]) -> str:
+    """What SEEN found, as SVG."""
+    size = f'width="{VIEW["width"]}" height="{VIEW["height"]}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="system-ui,DejaVu Sans,sans-serif">']
+    parts.append(f'<rect {size} fill="#fff"/>')
+    for x, y, wide, high, fill, line in seen["cards"]:
+        parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="{wide:.0f}" height="{high:.0f}" rx="6" fill="{fill}" stroke="{line}"/>')
+    for look, lines in itertools.groupby(sorted(seen["lines"]), lambda line: line[0]):
+        texts = (f'<text x="{x:.0f}" y="{y:.0f}" textLength="{wide:.0f}">{escape(text)}</text>' for _, x, y, wide, text in lines)
+        parts += [f"<g {look}>", *texts, "</g>"]
+    return "\n".join([*parts, "</svg>", ""])
 
 
 def ranking(run: str) -> str:
@@ -93,11 +120,11 @@ def write_tables() -> None:
 
 
 def draw(browser: Any, page: Path) -> None:
-    """The first screen, as HERE/report-desktop.webp."""
-    tab = browser.new_page(viewport={"width": 960, "height": 440})
+    """What the first screen says, as HERE/report-desktop.svg."""
+    tab = browser.new_page(viewport={"width": VIEW["width"], "height": VIEW["top"] + VIEW["height"]})
     tab.goto(page.as_uri())
     tab.wait_for_selector("html[data-ready=page]", state="attached")
-    (HERE / "report-desktop.webp").write_bytes(small(tab.screenshot()))
+    (HERE / "report-desktop.svg").write_text(picture(tab.evaluate(SEEN, VIEW)), encoding="utf-8")
     tab.close()
 
 
