@@ -14,7 +14,7 @@ from softbench.render import report
 from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
-RUNS = ("20261126-084635-h100-80gb-published", "20261125-122657-h100-80gb-gpu")
+RUNS = ("20261126-084635-h100-80gb-published", "20261126-214752-h100-80gb-gpu")
 CASE = make.softmax_case(4096, 1024)
 
 

@@ -40,14 +40,14 @@ def folder(cwd):
     return cwd
 
 
-LEADERBOARD = "20261125-122657-h100-80gb-gpu.jsonl.xz"
-NEWER = "20261126-084635-h100-80gb-published.jsonl.xz"
+LEADERBOARD = "20261126-214752-h100-80gb-gpu.jsonl.xz"
+PUBLISHED = "20261126-084635-h100-80gb-published.jsonl.xz"
 
 
 @over(
     "arguments",
     [
-        ("compare", LEADERBOARD, NEWER),
+        ("compare", PUBLISHED, LEADERBOARD),
         ("history", "."),
         ("list",),
         ("show", "softmax-float16-16x131072", "--run", LEADERBOARD),

@@ -93,6 +93,22 @@ def test_the_notes_times_are_those_of_the_runs(shown):
     assert said == pytest.approx(found, rel=0.005, nan_ok=True)
 
 
+@over("shown", rows(RESULTS, "operator"))
+def test_the_familys_figures_are_those_of_the_run(shown):
+    operator, count, ours, percent, *rivals = shown
+    cells = [cell for case, cell in cells_of("This run", RESULTS).items() if re.match(rf"{operator}-[bf]", case) and ours in cell]
+    cells = [cell for cell in cells if cell[ours]["timed"] == "true"]
+    percent_of_roof = statistics.geometric_mean(float(cell[ours]["percent_of_roof"]) for cell in cells)
+    times = {name: [latency(cell, name) for cell in cells] for name, row in cells[0].items() if row["role"] == "entrant"}
+    mean = {name: statistics.geometric_mean(ns) for name, ns in times.items() if not math.isnan(sum(ns))}
+    found = [f"{name} {ns / mean[ours]:.2f}" for name, ns in sorted(mean.items(), key=lambda item: item[1]) if name != ours]
+    assert [count, percent, *(re.sub("[†‡]", "", text) for text in rivals)] == [
+        str(len(cells)),
+        f"{percent_of_roof:.1f}",
+        *found[:2],
+    ]
+
+
 def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
     path = re.search(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", README)
