@@ -26,9 +26,9 @@ LEAST_LONG_SHARE_BYTES = 64 * 1024
 LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
-# Crews, and a CTA's share of a row. Every row has a fixed cost, so shares are large; from the first number of bytes on, a
-# ring has its most warps, in one group for float32 and at most two for 16 bits.
-MOST_CREWS, CREW_SHARE_BYTES = 33, (16 * 1024, 33 * 1024)
+# Crews, and a CTA's share of a row, of RMSNorm and of LayerNorm, whose weights are twice as much to bring first. From WIDE_BYTES
+# on a ring has its most warps, in one group for float32 and at most two for 16 bits.
+MOST_CREWS, CREW_SHARE_BYTES, WIDE_BYTES = 33, (33 * 1024, 16 * 1024), 16 * 1024
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
@@ -104,9 +104,9 @@ def split_layout(
         single = replace(twice, threads=SINGLE_THREADS, stages=1)
         return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
     least, most = RING_WARPS
-    is_large = crews > 1 and twice.cta_vectors * VECTOR_BYTES > CREW_SHARE_BYTES[0]
-    warps = most if is_large else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
-    groups = range(4 // itemsize if is_large else RING_GROUPS, 0, -1)
+    is_wide = crews > 1 and twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES
+    warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
+    groups = range(4 // itemsize if is_wide else RING_GROUPS, 0, -1)
     rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in groups]
     ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= RING_VECTORS)
     room = SHARED_BYTES.get(gpu.architecture, 0)
@@ -114,10 +114,15 @@ def split_layout(
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
 
 
-def crews(row_bytes: int, gpu: Gpu) -> int:
-    """As many as leave each CTA at most CREW_SHARE_BYTES of a row, of those that take all multiprocessors."""
-    whole = (n for n in range(MOST_CREWS, 1, -1) if gpu.processors % n == 0)
-    return next((n for n in whole if row_bytes * n <= gpu.processors * CREW_SHARE_BYTES[1]), 1)
+def crews(row_bytes: int, gpu: Gpu, terms: int) -> int:
+    """As many as leave each CTA at most CREW_SHARE_BYTES of a row, of those that take all multiprocessors.
+
+    Or, with the larger share, the fewest whose CTAs read the pairs of all without teams.
+    """
+    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0]
+    largest, usual = (share * gpu.processors // row_bytes for share in (CREW_SHARE_BYTES[0], CREW_SHARE_BYTES[terms > 1]))
+    direct = next((n for n in whole if gpu.processors // n <= WARP and n <= largest), 1)
+    return max(direct, *(n for n in whole if n == 1 or n <= usual))
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:

@@ -178,7 +178,7 @@ def norm(
     yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
     is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
-        several = 1 if is_few else crews(columns * size, gpu)
+        several = 1 if is_few else crews(columns * size, gpu, terms)
         split = split_layout(columns, size, gpu, aligned, terms=sum(map(bool, dtypes[1:3])), crews=several)
         if split.is_ring:
             yield Build("split_norm.SplitNorm", split, (*dtypes, "int64"), flags, gpu.arch)
