@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tensors
-from _softbench_kernels import _workspace
 from tensors import randn, torch
 
 from softbench.kernels import softmax
+
+from _softbench_kernels import _workspace  # isort: skip - softbench.kernels makes this module
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 
