@@ -1,6 +1,7 @@
 """Memory of the CuTe DSL on a CPU: dtypes, pointers, layouts, tensors and vectors, with bounds and alignment checked."""
 
 import math
+import threading
 
 import numpy as np
 
@@ -33,6 +34,7 @@ INT32, INT64 = Dtype("int32", 32), DTYPES["int64"]
 
 
 BASE = 2**20
+TIMEOUT_S = 20
 
 
 def flat(x):
@@ -193,6 +195,9 @@ class Identity:
 
 
 def tile(x, shape, place):
+    if isinstance(x, Words):
+        count = shape[0] * x.each
+        return Words(Tensor(x.of.iterator + place[0] * count, Layout(count)), None)
     steps = tuple(i * n for i, n in zip(place, shape, strict=True))
     return Tensor(x.iterator + x.layout.index(steps), Layout(shape, x.stride))
 
@@ -230,3 +235,29 @@ def tensor(values, dtype="float32", pad=0):
 
 def values(x):
     return np.array([x[place] for place in np.ndindex(x.shape)], dtype=np.float64).reshape(x.shape)
+
+
+class Mbarrier:
+    """So many arrivals, and the bytes that they announce, complete a phase."""
+
+    def __init__(self, arrivals, errors):
+        self.arrivals = self.pending = arrivals
+        self.phase, self.bytes, self.errors, self.changed = 0, 0, errors, threading.Condition()
+
+    def add(self, arrivals, bytes_):
+        with self.changed:
+            self.pending, self.bytes = self.pending - arrivals, self.bytes + bytes_
+            assert self.pending >= 0, "more arrivals than a phase has"
+            if not self.pending and not self.bytes:
+                self.phase, self.pending = self.phase + 1, self.arrivals
+                self.changed.notify_all()
+
+    def wait(self, parity):
+        with self.changed:
+            done = self.changed.wait_for(lambda: self.phase % 2 != parity or self.errors, TIMEOUT_S)
+        assert done, "nobody completes what is waited for"
+        assert not self.errors, "another thread failed"
+
+    def abort(self):
+        with self.changed:
+            self.changed.notify_all()

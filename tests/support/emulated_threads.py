@@ -20,8 +20,10 @@ from support.emulated_memory import (
     DTYPES,
     INT32,
     INT64,
+    TIMEOUT_S,
     Identity,
     Layout,
+    Mbarrier,
     Partition,
     Pointer,
     Tensor,
@@ -33,7 +35,6 @@ from support.emulated_memory import (
     vector_copy,
 )
 
-TIMEOUT_S = 20
 WARP = 32
 here = threading.local()
 """Of a thread: its cluster, its CTA's rank, its number, its groups of asynchronous copies, its allocations so far."""
@@ -71,8 +72,16 @@ class Cluster:
                 kernel()
         except BaseException as error:
             self.errors.append(error)
-            for barrier in (*self.barriers, *self.warps.values()):
+            for barrier in self.aborted():
                 barrier.abort()
+
+    def place(self, rank):
+        """The CTA's block_idx."""
+        return self.cta, rank, 0
+
+    def aborted(self):
+        """What threads may wait at when one has failed."""
+        return [*self.barriers, *self.warps.values(), *self.mbarriers.values()]
 
     def wait_for(self, what):
         with self.lock:
@@ -142,25 +151,11 @@ def load_shared(source, words):
     copy(Tensor(source, words.of.layout), words.of)
 
 
-class Mbarrier:
-    """One arrival and the bytes that it announces complete a phase."""
-
-    def __init__(self):
-        self.phase, self.pending, self.bytes = 0, 1, 0
-
-    def add(self, arrivals, bytes_):
-        with here.cluster.lock:
-            self.pending, self.bytes = self.pending - arrivals, self.bytes + bytes_
-            if not self.pending and not self.bytes:
-                self.phase, self.pending = self.phase + 1, 1
-            here.cluster.lock.notify_all()
-
-
-def mbarrier(place, rank=None):
+def mbarrier(place, rank=None, arrivals=1):
     cluster, rank = here.cluster, here.rank if rank is None else rank
     allocation = next(i for i, memory in enumerate(cluster.shared[here.rank]) if memory is place.memory)
     with cluster.lock:
-        return cluster.mbarriers.setdefault((rank, allocation, place.offset), Mbarrier())
+        return cluster.mbarriers.setdefault((rank, allocation, place.offset), Mbarrier(arrivals, cluster.errors))
 
 
 def store_shared_remote(target, values, barrier, rank):
@@ -200,17 +195,18 @@ def cluster_arrive():
 def _arch():
     return SimpleNamespace(
         thread_idx=lambda: (here.thread, 0, 0),
-        block_idx=lambda: (here.cluster.cta, here.rank, 0),
+        block_idx=lambda: here.cluster.place(here.rank),
         grid_dim=lambda: (here.cluster.grid, here.cluster.ctas, 1),
         block_idx_in_cluster=lambda: here.rank,
         sync_threads=sync_threads,
         warp_reduction=exchange,
         cp_async_commit_group=commit,
         cp_async_wait_group=wait_group,
-        mbarrier_init=lambda place, _: mbarrier(place),
+        mbarrier_init=lambda place, arrivals: mbarrier(place, arrivals=arrivals),
+        mbarrier_arrive=lambda place: mbarrier(place).add(1, 0),
         mbarrier_init_fence=lambda: None,
         mbarrier_arrive_and_expect_tx=lambda place, bytes_: mbarrier(place).add(1, bytes_),
-        mbarrier_wait=lambda place, phase: (lambda b: here.cluster.wait_for(lambda: b.phase % 2 != phase))(mbarrier(place)),
+        mbarrier_wait=lambda place, parity: mbarrier(place).wait(parity),
         cluster_arrive_relaxed=cluster_arrive,
         cluster_wait=lambda: here.cluster.wait_for(lambda: here.cluster.arrived == here.cluster.ctas * here.cluster.threads),
         griddepcontrol_launch_dependents=lambda: None,
@@ -256,6 +252,7 @@ def family():
         make_ordered_layout=lambda shape, order: Layout(shape, order=order),
         group_modes=lambda x, _: x,
         local_tile=tile,
+        crd2idx=lambda place, layout: layout.index(place),
         make_identity_tensor=Identity,
         copy=vector_copy,
         assume=assume,

@@ -60,6 +60,14 @@ def copy_async(source: cute.Tensor, target: cute.Tensor, bytes_: int, policy: In
     )
 
 
+def bulk_copy(source: cute.Pointer, target: cute.Pointer, size: Int32, barrier: cute.Pointer, policy: Int64):
+    """`size` bytes, whole vectors, global -> shared, by one thread; an mbarrier counts their arrival."""
+    cute.arch.inline_ptx(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};",
+        read_only_args=[target.toint(), source.toint(), size, barrier.toint(), policy],
+    )
+
+
 def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None, bits: int = 128) -> HintedAtom:
     """Global -> shared."""
     mode = LoadCacheMode.GLOBAL if bits == 128 else LoadCacheMode.ALWAYS

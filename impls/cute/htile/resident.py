@@ -16,7 +16,8 @@ from .split import SplitContext
 class Resident:
     """The share of this CTA of a vector (columns,) of the rows' element size.
 
-    Rows that start anywhere begin up to a vector before the share: the memory begins `ahead` elements before it.
+    Rows that start anywhere begin up to a vector before the share: the memory begins `ahead` elements before it. Their last
+    vector may take nothing of its last piece, which is read all the same.
     """
 
     def __init__(self, context: SplitContext, source: cute.Tensor):
@@ -24,7 +25,8 @@ class Resident:
         self.context, self.config, self.source = context, config, source
         self.ahead = 0 if config.aligned else config.vector
         self.count = config.cta_vectors * config.vector + self.ahead
-        layout = cute.make_layout(self.count)
+        beyond = 0 if config.aligned else PIECE_BYTES // config.itemsize
+        layout = cute.make_layout(self.count + beyond)
         self.kept = context.memory.allocate_tensor(source.element_type, layout, byte_alignment=VECTOR_BYTES)
 
     @cute.jit

@@ -23,7 +23,7 @@ import cutlass.cute as cute
 from cutlass import Int32, Int64, const_expr
 
 from .config import VECTOR_BYTES, WARP
-from .copy import edge_copy, load_shared, retaining_policy, trim
+from .copy import bulk_copy, edge_copy, load_shared, retaining_policy, trim
 from .launch import overlap
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
@@ -211,16 +211,12 @@ def bring(context: SplitContext, ring: Ring, row: Int32, policy: Int64):
     first, end = context.readable(row, shift)
     size = cutlass.max(end - first, 0) * VECTOR_BYTES
     barrier = ring.arrived.of(row)
-    targets = [ring.vector(which, row, first, config.vector).toint() for which in range(config.tiles)]
-    sources = [context.place(x, row, context.column(first, shift)).iterator.toint() for x in context.inputs]
+    targets = [ring.vector(which, row, first, config.vector) for which in range(config.tiles)]
+    sources = [context.place(x, row, context.column(first, shift)).iterator for x in context.inputs]
     cute.arch.mbarrier_arrive_and_expect_tx(barrier, size * config.tiles)
     if size > 0:
         for which in cutlass.range_constexpr(config.tiles):
-            cute.arch.inline_ptx(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-                " [{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};",
-                read_only_args=[targets[which], sources[which], size, barrier.toint(), policy],
-            )
+            bulk_copy(sources[which], targets[which], size, barrier, policy)
 
 
 @cute.jit
