@@ -1,4 +1,4 @@
-"""The search for a commit, and what a contest says of one."""
+"""The search for a commit."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A kernel whose time depends on its values is named."""
+"""Kernels whose time depends on their values."""
 
 from support.builders import roof_of, run, softmax_case, timed
 from support.grids import over

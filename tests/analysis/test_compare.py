@@ -1,4 +1,4 @@
-"""Two runs, cell by cell, and the limit of a gate."""
+"""Two runs, cell by cell."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""How sure means over cases are, and the digits that they support."""
+"""How sure means over cases are."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""What a run says first, on page, terminal and badge: who leads, or that nobody does."""
+"""What a run says first, on page, terminal and badge."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""Runs over time, and the step at which something changed."""
+"""Runs over time."""
 
 import re
 from dataclasses import replace

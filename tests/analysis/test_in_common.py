@@ -1,4 +1,4 @@
-"""What the failing cases of an implementation have in common."""
+"""What failing cases have in common."""
 
 import itertools
 

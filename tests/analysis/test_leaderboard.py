@@ -1,4 +1,4 @@
-"""Ranks, ties, daggers, heats and the score, on synthetic runs."""
+"""Ranks, ties, daggers, heats and the score."""
 
 import math
 from unittest.mock import Mock

@@ -1,4 +1,4 @@
-"""All runs in short: what is believed, and who leads since when."""
+"""All runs in short."""
 
 import json
 from dataclasses import replace

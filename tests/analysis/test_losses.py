@@ -1,4 +1,4 @@
-"""Where an implementation loses, and why, by hardware counters too."""
+"""Where an implementation loses, and why."""
 
 from dataclasses import astuple, replace
 

@@ -1,4 +1,4 @@
-"""Several runs in one table: of one machine as one board, of several side by side."""
+"""Several runs in one table."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Sealed and open times: which count."""
+"""Sealed and open times."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Two versions of an implementation in one run."""
+"""Two versions in one run."""
 
 from dataclasses import replace
 

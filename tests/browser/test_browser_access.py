@@ -1,4 +1,4 @@
-"""The page in headless Chromium by keyboard, through axe-core, on a phone, in the dark, on paper, without a script."""
+"""The page by keyboard, through axe-core, on a phone, in the dark, on paper, without a script."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The page in headless Chromium: it opens from disk, and what can be picked, opened, filtered and saved is right."""
+"""The page in headless Chromium."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""Figures saved by the page's buttons: what is shown is in the picture, whatever the reader's colours are."""
+"""Figures saved by the page's buttons."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages of comparisons and histories in headless Chromium: silent, without a request, drawn, and open to everybody."""
+"""Pages of comparisons and histories."""
 
 import pytest
 from support import builders as make

@@ -1,4 +1,4 @@
-"""A site in Chromium: no request, no complaint, nothing wider than the window, and what axe-core finds."""
+"""A site in Chromium."""
 
 import pytest
 from support.builders import GPU, roof_of, run, softmax_case, stored, timed

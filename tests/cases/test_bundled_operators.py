@@ -1,4 +1,4 @@
-"""softbench's own operators in files: each agrees with itself and torch, and finds mistakes."""
+"""softbench's own operators in files."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""shapes.yaml: what the bundled file asks, what every mistake says, and how cases are selected."""
+"""shapes.yaml, and how cases are selected."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""softmax_backward: inputs, reference, and wrong gradients that its bounds must reject."""
+"""softmax_backward."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Operators in files as they are read, and one line for each mistake."""
+"""Operators in files as they are read."""
 
 from dataclasses import replace
 from pathlib import Path

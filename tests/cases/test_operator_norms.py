@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm, with and without a residual."""
+"""RMSNorm and LayerNorm."""
 
 import itertools
 import math

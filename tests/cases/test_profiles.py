@@ -1,4 +1,4 @@
-"""What the bundled profiles ask, what of it is cut for a CPU, and one run of several operators."""
+"""The bundled profiles, and what of them is cut for a CPU."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Implementation files are read and never imported; what every mistake says."""
+"""Implementation files are read and never imported."""
 
 import os
 import re

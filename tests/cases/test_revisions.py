@@ -1,4 +1,4 @@
-"""Implementations as they are at a revision of git, or in another folder."""
+"""Implementations at a revision of git, or in another folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`softbench bisect`: which commit made a kernel slower, or wrong."""
+"""`softbench bisect`."""
 
 import re
 from pathlib import Path

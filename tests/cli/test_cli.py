@@ -1,4 +1,4 @@
-"""`softbench`: pages and tables from records, and one line for what cannot be used."""
+"""`softbench`: pages and tables from records."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""docs/commands.md has every command and option, and its command lines work."""
+"""docs/commands.md."""
 
 import argparse
 import re

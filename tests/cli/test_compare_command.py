@@ -1,4 +1,4 @@
-"""`softbench compare`: what it prints, its exit code, its page."""
+"""`softbench compare`."""
 
 import csv
 import io

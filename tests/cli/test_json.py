@@ -1,4 +1,4 @@
-"""--format json and csv of every command that prints a table, as the schema says."""
+"""--format json and csv."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""`softbench serve`: the interface, jobs that crash and hang, and a server that is killed."""
+"""`softbench serve`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The queue of `softbench serve` and what runs its jobs, with another program in place of pytest."""
+"""The queue of `softbench serve`, with another program in place of pytest."""
 
 import asyncio
 import json

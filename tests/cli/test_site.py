@@ -1,4 +1,4 @@
-"""`softbench site`: stable bytes and links, and only what changed is written."""
+"""`softbench site`."""
 
 import os
 import resource

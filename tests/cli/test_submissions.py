@@ -1,4 +1,4 @@
-"""Runs sent as files, and what a review says of them."""
+"""Runs sent as files, and their review."""
 
 import hashlib
 import json

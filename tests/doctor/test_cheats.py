@@ -1,4 +1,4 @@
-"""`softbench doctor` as a whole: it catches every bundled cheat by its word, and accuses no honest implementation of one."""
+"""`softbench doctor` as a whole, on all bundled cheats."""
 
 import io
 import itertools

@@ -1,4 +1,4 @@
-"""`softbench doctor`: what it runs, what it says of it, and when it exits with 1."""
+"""Parts of `softbench doctor`."""
 
 import math
 import re

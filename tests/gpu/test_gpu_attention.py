@@ -1,4 +1,4 @@
-"""Attention: every form and rival of our own on hard inputs, and what fusing is worth."""
+"""Attention on hard inputs, and what fusing is worth."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path

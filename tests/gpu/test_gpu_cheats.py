@@ -1,4 +1,4 @@
-"""Every bundled cheat is caught with its word or gains nothing, and honest use of streams is not accused."""
+"""Every bundled cheat is caught or gains nothing."""
 
 import ctypes
 

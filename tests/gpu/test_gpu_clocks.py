@@ -1,4 +1,4 @@
-"""Every clock reads kernels of known duration, and the device clock agrees with the graph."""
+"""Every clock on kernels of known duration."""
 
 import statistics
 import time

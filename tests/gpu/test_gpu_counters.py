@@ -1,4 +1,4 @@
-"""With ncu: kernels with one planted fault each, run as a user would, are named by that fault alone."""
+"""With ncu: kernels with one planted fault each."""
 
 import pytest
 from contests import HERE

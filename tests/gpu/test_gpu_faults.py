@@ -1,4 +1,4 @@
-"""What corrupts a context, hangs or fills the card costs its own cell; what does not fit together runs in heats."""
+"""What corrupts a context, hangs or fills the card."""
 
 import pytest
 from contests import BUNDLED, HERE, TWINS, named

@@ -1,4 +1,4 @@
-"""docs/tutorial.md and docs/how-to.md on a GPU: every block of the one, and the kernels of the other."""
+"""docs/tutorial.md and docs/how-to.md on a GPU."""
 
 import os
 

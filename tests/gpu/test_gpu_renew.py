@@ -1,4 +1,4 @@
-"""A timed replay earns its result again, and what is done for that costs honest kernels nothing."""
+"""A timed replay earns its result again."""
 
 import random
 import statistics

@@ -1,4 +1,4 @@
-"""The counters of kernels whose traffic is known, and of sealed ones in a process that imports none of them."""
+"""The counters of kernels whose traffic is known."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What workers answer, right or nonsense, and their deaths are never an error in the parent."""
+"""What workers answer, right or nonsense."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What the parent sees of turns: work outside of them, and times that are too short."""
+"""What the parent sees of turns."""
 
 import random
 from types import SimpleNamespace

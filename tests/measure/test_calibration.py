@@ -1,4 +1,4 @@
-"""Clocks against kernels of known duration, and what a run does with their calibrations."""
+"""Clocks against kernels of known duration."""
 
 from dataclasses import replace
 from types import SimpleNamespace

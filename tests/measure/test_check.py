@@ -1,4 +1,4 @@
-"""The checker: right outputs pass, and every known fault is named."""
+"""The checker."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""How a sample is planned, its buffers, and the clock of machines without a GPU."""
+"""Plans of samples, their buffers, and the clock of machines without a GPU."""
 
 import gc
 import math

@@ -1,4 +1,4 @@
-"""What a machine is and lacks, and the refusal of an unexpected GPU."""
+"""What a machine is and lacks."""
 
 import ctypes
 import sys

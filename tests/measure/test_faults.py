@@ -1,4 +1,4 @@
-"""An implementation that misbehaves, also at its end, costs its own cell: real files and processes."""
+"""An implementation that misbehaves costs its own cell: real files and processes."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""A hand-over is read as data, and refused where no capture can have given it."""
+"""A hand-over is read as data."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""Before heats: the choice among variants, who shares a heat, and a lack of memory."""
+"""Before heats: trials, who shares a heat, and a lack of memory."""
 
 import math
 import random

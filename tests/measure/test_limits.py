@@ -1,4 +1,4 @@
-"""Times that no machine can reach are refused; those of honest kernels never are."""
+"""Times that no machine can reach."""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""A worker executes the bytes that were hashed, whatever becomes of the files."""
+"""A worker executes the bytes that were hashed."""
 
 import inspect
 import linecache

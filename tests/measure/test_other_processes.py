@@ -1,4 +1,4 @@
-"""Another process on the GPU is named, but for our own and for runs that wait."""
+"""Other processes on the GPU."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Operators of files in a worker, and proofs that one is unsound."""
+"""Operators of files in a worker."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Resources of a cubin, and --softbench-registers: what kernels take, and nothing lost where that is unknown."""
+"""Resources of a cubin, and --softbench-registers."""
 
 import importlib
 from contextlib import closing

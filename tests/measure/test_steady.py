@@ -1,4 +1,4 @@
-"""Placements of a GPU that is throttled or whose clocks are down."""
+"""Placements of an unsteady GPU."""
 
 import pytest
 from support import builders as make

@@ -1,4 +1,4 @@
-"""The traceback and the error that an author sees of a failure."""
+"""What an author sees of a failure."""
 
 from pathlib import Path
 

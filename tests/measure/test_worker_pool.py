@@ -1,4 +1,4 @@
-"""Deaths of shared processes, and a cell's way from its author to its referee."""
+"""Deaths of shared processes, and the way from author to referee."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""`softbench.run` and `softbench.load`: a run that is made or read for programs, and one line for what cannot be."""
+"""`softbench.run` and `softbench.load`."""
 
 import re
 from pathlib import Path

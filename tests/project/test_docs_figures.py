@@ -1,4 +1,4 @@
-"""Figures and pictures in the pages are those of the records that the pages name."""
+"""Figures and pictures in the pages are those of the records."""
 
 import csv
 import functools

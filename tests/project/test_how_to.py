@@ -1,4 +1,4 @@
-"""docs/how-to.md and docs/tutorial.md: kernels pass, commands work, and what is benchmarked selects the cells it speaks of."""
+"""docs/how-to.md and docs/tutorial.md."""
 
 import re
 

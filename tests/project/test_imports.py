@@ -1,4 +1,4 @@
-"""Who may import whom, read from the sources; and what the cheap commands cost."""
+"""Who may import whom, and what the cheap commands cost."""
 
 import ast
 import functools

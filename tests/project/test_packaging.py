@@ -1,4 +1,4 @@
-"""The built wheel in somebody else's folder, and the plugin in every way that it can be loaded."""
+"""The built wheel, and every way to load the plugin."""
 
 import json
 import os

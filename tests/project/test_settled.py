@@ -1,4 +1,4 @@
-"""Which files the outcome of the kernels' tests depends on, and what is drawn while none of them changes."""
+"""What the outcome of the kernels' tests depends on."""
 
 import pytest
 from support import settled

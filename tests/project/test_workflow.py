@@ -1,4 +1,4 @@
-"""The workflow of docs/how-to.md: its parts are GitHub's, its commands ours, and they do what the page says."""
+"""The workflow of docs/how-to.md."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What one table may hold, and why not; and whether two runs of one GPU model agree."""
+"""What one table may hold, and whether two runs agree."""
 
 import re
 from dataclasses import replace

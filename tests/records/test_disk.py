@@ -1,4 +1,4 @@
-"""A disk that is full, gone or damaged: what was finished is kept, one error says so, resuming completes."""
+"""A disk that is full, gone or damaged."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Any file of records is read and shown, or it is one clear error. Never a traceback."""
+"""Any file of records is read, or is one clear error."""
 
 import contextlib
 import json

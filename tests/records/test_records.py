@@ -1,4 +1,4 @@
-"""docs/records.md lists what a run's file holds: no more and no less than the code has."""
+"""docs/records.md."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Runs on disk: what is written comes back, and nothing on disk is trusted."""
+"""Runs on disk."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What a run's file may hold at most, who else writes to it, and runs that are kept: compressed, and not written to."""
+"""Bounds of a run's file, who else writes to it, and runs that are kept."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A run that has fewer cases than it was asked for says so wherever it is shown."""
+"""A run that has fewer cases than it was asked for."""
 
 import json
 from dataclasses import replace

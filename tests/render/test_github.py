@@ -1,4 +1,4 @@
-"""What GitHub gets: annotations, a step's summary, a pull request's comment, benchmarks as JSON."""
+"""What GitHub gets."""
 
 import json
 import math

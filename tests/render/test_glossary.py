@@ -1,4 +1,4 @@
-"""Terms of the page: the first use of each leads to its meaning."""
+"""Terms of the page."""
 
 from support import outline, pages
 

@@ -1,4 +1,4 @@
-"""Heat maps as SVG: everything that the tables hold, within the paper."""
+"""Heat maps as SVG."""
 
 import re
 import xml.etree.ElementTree as ET

@@ -1,4 +1,4 @@
-"""Everything read from disk is data: shown as text, never run, never a place to write to."""
+"""Everything read from disk is data."""
 
 import ast
 import csv

@@ -1,4 +1,4 @@
-"""An open entrant, twice as fast as all sealed ones, is marked, explained, and never first."""
+"""An open entrant, twice as fast as all sealed ones."""
 
 import csv
 import html

@@ -1,4 +1,4 @@
-"""The page: self-contained, reproducible, no empty panel, fit to be read without eyes or a script."""
+"""The page as a whole."""
 
 import itertools
 import os

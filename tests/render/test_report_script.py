@@ -1,4 +1,4 @@
-"""The page's script in V8: it compiles, and computes what softbench computes."""
+"""The page's script in V8."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What a page says its figures rest on, and its reservations."""
+"""What a page says its figures rest on."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Terminal tables and exports: the published form, widths, words."""
+"""Terminal tables and exports."""
 
 import csv
 import io

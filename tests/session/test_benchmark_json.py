@@ -1,4 +1,4 @@
-"""What pytest-benchmark and --junitxml are given of the cells: storage, comparison, gates, statuses, figures."""
+"""What pytest-benchmark and --junitxml are given."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""--softbench-events: lines of JSON, also where they cannot be written."""
+"""--softbench-events."""
 
 import json
 import os

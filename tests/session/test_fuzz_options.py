@@ -1,4 +1,4 @@
-"""Any shapes.yaml, published figures or option is read, or is one clear error."""
+"""Any shapes.yaml, claims or option is read, or is one clear error."""
 
 from pathlib import Path
 

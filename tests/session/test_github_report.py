@@ -1,4 +1,4 @@
-"""On GitHub: annotations at the end of the log, and the summary of the step."""
+"""Runs on GitHub."""
 
 import os
 import re

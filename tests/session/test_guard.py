@@ -1,4 +1,4 @@
-"""tox installs gigabytes for a GPU only where that GPU is, and says in one line what to do elsewhere."""
+"""tox installs gigabytes for a GPU only where that GPU is."""
 
 import configparser
 import sys

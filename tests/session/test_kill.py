@@ -1,4 +1,4 @@
-"""pytest, or processes of its run, ended at any moment by SIGKILL and Ctrl-C."""
+"""SIGKILL and Ctrl-C at any moment."""
 
 import contextlib
 import os

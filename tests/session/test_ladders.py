@@ -1,4 +1,4 @@
-"""Rungs of ladders take part where -k, a cell's id, an option or the profile asks for them."""
+"""Rungs of ladders, and who asks for them."""
 
 import pytest
 from support.builders import softmax_case, variant

@@ -1,4 +1,4 @@
-"""The board of a running contest: what it shows, when it is drawn, and that nothing of it stays."""
+"""The board of a running contest."""
 
 import io
 import socket

@@ -1,4 +1,4 @@
-"""What is missing on a machine is named as what to install, and costs nothing else."""
+"""What is missing on a machine is named as what to install."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Operators of a project's own, from their files to ranks."""
+"""Operators of a project's own."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""pytest --softbench as its users see it: collection, selection, refusals, and a whole run on the CPU."""
+"""pytest --softbench as its users see it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""--softbench-baseline: the comparison at the end of a run, and the exit code."""
+"""--softbench-baseline."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""--softbench-resume: what is finished stays, what is not is run again whole, and unlike is not mixed."""
+"""--softbench-resume."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""pytest's options as one object, and one clear error for each wrong value."""
+"""pytest's options as one object."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""--softbench-watch: which cells run after a save."""
+"""--softbench-watch."""
 
 import re
 import signal
