@@ -152,10 +152,9 @@ def test_what_cannot_be_searched_is_one_line(bisected, simulated, words, line):
     assert f"softbench: {line}" in said.splitlines()[-1]
 
 
-def test_other_folders_and_kernels(commits, capsys, monkeypatch):
+def test_other_folders_and_kernels(commits, says, monkeypatch):
     def error(*words):
-        assert cli.main(["bisect", "v1", "HEAD", *words]) == 2
-        return capsys.readouterr().err
+        return says("bisect", "v1", "HEAD", *words, status=2)
 
     assert "no implementation 'mien' at HEAD; did you mean 'mine'?" in error("-k", "mien", "--impls", "kernels")
     assert error("-k", "mine", "--impls", "nowhere").startswith("softbench: git rev-parse in nowhere: ")

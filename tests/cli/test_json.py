@@ -15,7 +15,7 @@ from support.compared import CASE, contest, new, old
 from support.grids import over
 from support.schemas import tables_of, valid
 
-from softbench import cli, doctor
+from softbench import doctor
 from softbench.analysis import compare
 from softbench.analysis.compare import summary
 from softbench.analysis.leaderboard.datasets import COLUMNS
@@ -42,7 +42,7 @@ LINES = [
 
 
 @pytest.fixture(autouse=True)
-def folder(cwd, monkeypatch, no_gpu):
+def folder(cwd, monkeypatch, no_gpu, says):
     monkeypatch.setenv("SOFTBENCH_CACHE_DIR", str(cwd / "cache"))
     committed(cwd)
     Simulated(monkeypatch)
@@ -62,7 +62,7 @@ def folder(cwd, monkeypatch, no_gpu):
     stored(cwd / "reports", old(*before, commit="a"), new(*after, commit="b"), other)
     Path("reports/none.jsonl").write_text("")
     written(cwd / "roofs", roof_of(CASE, 5_000), run_id="roofs")
-    assert cli.main(["submit", "roofs", "--reports", "roofs", "--to", "sent"]) == 0
+    says("submit", "roofs", "--reports", "roofs", "--to", "sent")
 
 
 def test_every_command_that_prints_a_table_has_the_same_formats():
@@ -98,11 +98,10 @@ def read(text):
 
 
 @over("line", [line for line in LINES if line[0] != "doctor"])
-def test_csv_is_the_first_table_with_the_same_digits(line, capsys):
+def test_csv_is_the_first_table_with_the_same_digits(line, says):
     texts = {}
     for form in ("json", "csv"):
-        assert cli.main([*line, "--format", form]) == int("--fail-on" in line)
-        texts[form] = capsys.readouterr().out
+        texts[form] = says(*line, "--format", form, status=int("--fail-on" in line))
     first, rows = next(iter(valid(texts["json"]).values())), read(texts["csv"])
     assert len(first) == len(rows) > 0
     for data, row in zip(first, rows, strict=True):

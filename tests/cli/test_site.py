@@ -12,7 +12,6 @@ from support.builders import GPU, roof_of, run, softmax_case, stored, timed
 from support.children import python
 from support.paths import KEPT
 
-from softbench import cli
 from softbench.cli.site import reading
 from softbench.model import DTYPE_BYTES
 
@@ -29,12 +28,9 @@ def made(day, card="GPU-a", cases=4, names=3):
     return run(records, run_id=f"run-{day}", started=f"2026-01-{day:02}T00:00:00Z", device=device)
 
 
-def site(*arguments):
-    return cli.main(["site", *map(str, arguments)])
-
-
-def built(*sources):
-    return site(*sources, "--output", "site")
+@pytest.fixture
+def built(says):
+    return lambda *sources, output="site", **how: says("site", *sources, "--output", output, **how)
 
 
 def files(folder):
@@ -55,8 +51,8 @@ def runs(cwd):
 KINDS = {"index.html", "machines", "operators", "implementations", "cases", "runs"}
 
 
-def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs):
-    assert site(runs, "--output", "one") == 0
+def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs, built):
+    built(runs, output="one")
     assert python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
     one = contents("one")
     assert one == contents("two")
@@ -70,7 +66,7 @@ def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(run
     assert reached == {path for path in one if not path.startswith(".")}
 
 
-def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
+def test_a_new_run_changes_what_it_is_about_and_no_link(runs, built):
     built(runs)
     before = files(Path("site"))
     built(".")
@@ -88,7 +84,7 @@ def test_a_new_run_changes_what_it_is_about_and_no_link(runs):
     assert contents("site") == {path: data for path, (data, _) in before.items()}
 
 
-def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
+def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs, built):
     built(runs)
     index = outline.outline(Path("site/index.html").read_text())
     (row, *_) = next(t for t in index.all("table") if "Who leads" in t.attributes["aria-label"]).rows()
@@ -111,7 +107,7 @@ def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs):
     assert page.all("figure")
 
 
-def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monkeypatch):
+def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, built, monkeypatch):
     built(runs)
     before = contents("site")
     (damaged, *_) = Path("site/.softbench").glob("*-1.json")
@@ -123,30 +119,26 @@ def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, monk
     assert contents("site") == before
 
 
-def test_what_holds_no_run_is_left_out_by_name(runs, capsys):
+def test_what_holds_no_run_is_left_out_by_name(runs, built):
     (runs / "bad.jsonl").write_text("{}")
     stored(runs / "again", run(made(1).records[:2], run_id="run-1"))
-    assert built(runs) == 0
-    assert "3 runs, 2 left out" in capsys.readouterr().out
+    assert "3 runs, 2 left out" in built(runs)
     text = outline.outline(Path("site/index.html").read_text()).text
     assert "runs/bad.jsonl" in text
     assert "is another file of the run run-1" in text
-    assert site(runs / "bad.jsonl", "--output", "other") == 2
-    assert "bad.jsonl" in capsys.readouterr().err
-    assert site("runs", "rums", "--output", "site") == 2
-    assert "rums: no such file or folder" in capsys.readouterr().err
+    assert "bad.jsonl" in built(runs / "bad.jsonl", output="other", status=2)
+    assert "rums: no such file or folder" in built("runs", "rums", status=2)
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
-    assert site(runs, "--output", "full") == 2
-    assert "full: is no site, and not empty" in capsys.readouterr().err
+    assert "full: is no site, and not empty" in built(runs, output="full", status=2)
     assert [path.name for path in Path("full").iterdir()] == ["mine.txt"]
 
 
-def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs, tmp_path):
+def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs, built, says, tmp_path):
     (tmp_path / "kernels").mkdir()
     sent = run([roof_of(CASES[0], 4_000)], run_id="theirs", device={**GPU, "uuid": "GPU-c"})
     stored(tmp_path / "mine", sent)
-    assert cli.main(["submit", "theirs", "--reports", "mine", "--to", "sent"]) == 0
+    says("submit", "theirs", "--reports", "mine", "--to", "sent")
     built(runs, "sent")
     assert list(Path("site/runs").glob("theirs-*"))
     (tmp_path / "sent" / "theirs" / "manifest.json").write_text("{}")
@@ -154,11 +146,11 @@ def test_what_was_sent_is_a_claim_and_its_sources_are_checked(runs, tmp_path):
     assert not list(Path("site/runs").glob("theirs-*"))
 
 
-def test_a_full_disk_leaves_the_old_site_whole(runs, tmp_path):
+def test_a_full_disk_leaves_the_old_site_whole(runs, says, tmp_path):
     with disks.small(tmp_path / "disk", "limit") as disk:
         target = disk.folder / "site"
         command = ("-m", "softbench", "site", runs, "--output", target)
-        site(*command[3:])
+        says(*command[2:])
         before = files(target)
         stored(runs, made(5))
         disk.fill(4096)
@@ -168,8 +160,8 @@ def test_a_full_disk_leaves_the_old_site_whole(runs, tmp_path):
         assert {path: own for path, own in files(target).items() if path in before} == before
 
 
-def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path):
-    site(*KEPT, "--output", tmp_path / "site")
+def test_the_claims_of_others_are_held_against_the_kept_runs(built, tmp_path):
+    built(*KEPT, output=tmp_path / "site")
     for name, (word, statement), source in (
         ("H200", ("holds", "The stable form is slower at every size."), "The price of the maximum"),
         ("H100", ("refuted", "1.2 to 2.7 times as fast as torch.compile."), "HTile's softmax"),
@@ -181,11 +173,11 @@ def test_the_claims_of_others_are_held_against_the_kept_runs(tmp_path):
         assert list(dict.fromkeys(row[0] for row in rows)) == ["holds", "refuted", "cannot tell"]
 
 
-def test_forty_runs_are_few_seconds_and_little_memory(tmp_path, monkeypatch):
+def test_forty_runs_are_few_seconds_and_little_memory(built, tmp_path, monkeypatch):
     """500 runs of 400 cells take under a minute: see docs/commands.md. Here 40 of 24, in processes of their own."""
     monkeypatch.setattr(reading, "FORKED", 2)
     stored(tmp_path / "runs", *(made(day, f"GPU-{day % 3}", names=6) for day in range(1, 29)))
     start = time.process_time()
-    assert site(tmp_path / "runs", "--output", tmp_path / "site") == 0
+    built(tmp_path / "runs", output=tmp_path / "site")
     assert time.process_time() - start < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20

@@ -6,7 +6,6 @@ import pytest
 from support.grids import over
 from support.projects import bench, cells_by_name, project
 
-from softbench import cli
 from softbench.measure.worker import traces
 
 KERNELS = '''
@@ -119,9 +118,8 @@ def test_a_failing_triton_kernel_names_its_line(cells):
     assert cells["bad_name"]["reason"].endswith("(load.py:15)")
 
 
-def test_show_tells_the_same(failed, capsys):
-    assert cli.main(["show", "softmax-float32-16x256::bad_raises", "--reports", str(failed[0] / "reports")]) == 0
-    shown = capsys.readouterr().out
+def test_show_tells_the_same(failed, says):
+    shown = says("show", "softmax-float32-16x256::bad_raises", "--reports", failed[0] / "reports")
     assert 'Traceback\n=========\n\nTraceback (most recent call last):\n  File "mine/bad.py", line 13' in shown
     assert "Kernel output\n=============\n\nbuilding mine/bad.py\n" in shown
 

@@ -15,32 +15,30 @@ import pytest
 from support.documents import MEASURING, NOTES, PAGES, README, RESULTS, ROOT, rows
 from support.grids import over
 
-from softbench import cli
 from softbench.analysis import leaderboard
 from softbench.model import stats
 from softbench.records import store
 from softbench.render import export
 
 
-def ranking(capsys, page, prefix=""):
+def ranking(says, page, prefix=""):
     """What the command that a page names prints of the run that it links."""
     (run,) = re.findall(rf"\[its records\]\({prefix}(reports/h\d+/\S+\.jsonl\.xz)\)", page)
     (options,) = re.findall(r"softbench table RUN ([^`]+)`", page)
-    assert cli.main(["table", str(ROOT / run), *shlex.split(options)]) == 0
-    return capsys.readouterr().out.strip().partition("\n\n### ")[0]
+    return says("table", ROOT / run, *shlex.split(options)).strip().partition("\n\n### ")[0]
 
 
-def test_the_leaderboard_is_what_the_committed_records_say(capsys):
+def test_the_leaderboard_is_what_the_committed_records_say(says):
     """The first sentence and eight rows of its ranking."""
     section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
-    sentence, *rest = ranking(capsys, section).splitlines()
+    sentence, *rest = ranking(says, section).splitlines()
     assert sentence in section.splitlines()
     first = [line for line in rest if line.startswith("|")][: 2 + 8]
     assert [line for line in section.splitlines() if line.startswith("|")] == first
 
 
-def test_the_results_are_what_the_committed_records_say(capsys):
-    assert RESULTS.rstrip().endswith(ranking(capsys, RESULTS, "../"))
+def test_the_results_are_what_the_committed_records_say(says):
+    assert RESULTS.rstrip().endswith(ranking(says, RESULTS, "../"))
 
 
 def line_of(cell):
@@ -109,10 +107,10 @@ def test_the_familys_figures_are_those_of_the_run(shown):
     ]
 
 
-def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, capsys):
+def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, says):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
     path = re.search(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", README)
-    assert cli.main(["badge", str(ROOT / path[1]), "--output", str(tmp_path / "badge.svg")]) == 0
+    says("badge", ROOT / path[1], "--output", tmp_path / "badge.svg")
     made = (tmp_path / "badge.svg").read_text()
     assert made == (ROOT / "docs" / "images" / "badge.svg").read_text()
     assert f"<title>{shown['said']}</title>" in made

@@ -9,7 +9,6 @@ from support import disks
 from support.grids import over
 from support.projects import bench, project
 
-from softbench import cli
 from softbench.records import store
 
 RUN = ("--softbench-profile=both", "-k", "own_")
@@ -158,12 +157,12 @@ def test_a_damaged_file_is_completed(whole, copied):
 
 
 @over("run_id", ["../../escaped", "/tmp/escaped", "a/b", "..", "", "a\0b", "a\nb", ".hidden"])
-def test_a_run_cannot_name_a_place_outside(copied, tmp_path, run_id):
+def test_a_run_cannot_name_a_place_outside(copied, says, run_id):
     folder, path = copied
     header, *rest = path.read_text().splitlines(keepends=True)
     path.write_text(json.dumps(json.loads(header) | {"run_id": run_id}) + "\n" + "".join(rest))
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    assert cli.main(["report", str(path), "--output", str(tmp_path / "page.html")]) == 2
+    says("report", path, "--output", folder / "page.html", status=2)
     with pytest.raises(store.StoreError, match="is no id of a run"):
         store.read(path)
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before

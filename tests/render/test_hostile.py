@@ -15,7 +15,6 @@ from support.fuzzing import CASE, HARD, WIDE
 from support.grids import over
 from support.paths import ROOT
 
-from softbench import cli
 from softbench.analysis import claims
 from softbench.cases import matrix
 from softbench.model import Status
@@ -113,17 +112,15 @@ def test_pages_show_it_as_text(tmp_path, name):
 
 
 @over("name", HOSTILE)
-def test_errors_are_one_line_that_can_be_shown(tmp_path, name, capsys):
+def test_errors_are_one_line_that_can_be_shown(tmp_path, name, says):
     path = written(tmp_path, "run")
     header, *rows = path.read_text().splitlines()
     word = HOSTILE[name]
     for key, value in {"status": word, word: 1, "role": word, "reason": [word]}.items():
         path.write_text("\n".join([header, json.dumps(json.loads(rows[0]) | {key: value}), *rows[1:]]))
-        assert cli.main(["table", str(path)]) == 2
-        shown = capsys.readouterr()
-        assert shown.out == ""
-        assert shown.err[:-1].isprintable()
-        assert len(shown.err) < 450 + len(str(path))
+        said = says("table", path, status=2)
+        assert said[:-1].isprintable()
+        assert len(said) < 450 + len(str(path))
 
 
 def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path):
@@ -135,11 +132,11 @@ def test_a_machine_that_is_nested_too_deep_is_refused(tmp_path):
 
 
 @over("place", ["../../x", "/tmp/x", "..", "a/../../x.py", "\0", "C:\\x"])
-def test_a_path_in_a_record_leads_nowhere(tmp_path, place):
+def test_a_path_in_a_record_leads_nowhere(tmp_path, place, says):
     folder = tmp_path / "deep" / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     path = written(folder, "harmless", path=place, family=place, implementation=place)
-    assert cli.main(["report", str(path)]) == 0
+    says("report", path)
     assert sorted(p.name for p in tmp_path.rglob("*") if p.is_file()) == ["run.html", "run.jsonl"]
 
 

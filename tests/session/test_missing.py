@@ -6,7 +6,7 @@ import pytest
 from support.grids import over
 from support.projects import PYTHONPATH, bench, cells_by_name, project
 
-from softbench import cli, packages
+from softbench import packages
 from softbench.measure.worker import faults
 from softbench.model import Status
 
@@ -74,15 +74,14 @@ def test_nvrtc_that_is_missing_is_no_compile_error():
     assert faults.classify(error, "cubins") == (Status.UNAVAILABLE, "libnvrtc is missing: pip install 'softbench[cuda]'")
 
 
-def test_a_command_that_needs_a_package_says_so(tmp_path, monkeypatch, capsys):
+def test_a_command_that_needs_a_package_says_so(monkeypatch, says):
     def lacking(*_):
         raise ModuleNotFoundError("no plotly", name="plotly")
 
     monkeypatch.setattr("softbench.cli.boards._machines", lacking)
-    assert cli.main(["report", "latest"]) == 2
-    assert capsys.readouterr().err == "softbench: plotly is missing: pip install plotly\n"
+    assert says("report", "latest", status=2) == "softbench: plotly is missing: pip install plotly\n"
 
 
-def test_a_command_that_does_not_exist_gets_a_suggestion(capsys):
-    assert cli.main(["tabel", "latest"]) == 2
-    assert capsys.readouterr().err.startswith("softbench: no command 'tabel'; did you mean 'table'? choose from report, ")
+def test_a_command_that_does_not_exist_gets_a_suggestion(says):
+    said = says("tabel", "latest", status=2)
+    assert said.startswith("softbench: no command 'tabel'; did you mean 'table'? choose from report, ")
