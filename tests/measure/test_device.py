@@ -150,9 +150,8 @@ def test_a_gpu_is_made_the_only_one_by_the_name_it_was_given(two, given, names):
     assert device.visible() == names
 
 
-def test_a_machine_without_a_gpu_is_its_processor(monkeypatch):
+def test_a_machine_without_a_gpu_is_its_processor(monkeypatch, no_gpu):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a,0")
-    monkeypatch.setattr(device, "gpus", lambda: ())
     assert device.visible() == ()
     found = device.describe()
     assert found["kind"] == "cpu"

@@ -19,8 +19,7 @@ CASE = Case("gelu", (6, 40), "float32", "float32")
 
 
 @pytest.fixture(autouse=True)
-def _forgets(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def _forgets(cwd):
     Path("operators").mkdir()
     before = list(sys.meta_path)
     yield
@@ -44,13 +43,11 @@ def test_a_worker_takes_the_hashed_text():
     assert operators.get("gelu") is first
     assert proving.take_operator(operator_of("gelu")) is first
     request = operator_of("gelu")
-    Path("operators/gelu.py").write_text(GELU.replace("0.5", "0.75"))
     operators.use(())
-    with pytest.raises(loading.SourcesChanged, match=r"operators/gelu\.py changed"):
-        proving.take_operator(request)
-    Path("operators/gelu.py").write_text(GELU.replace("def gelu", "def"))
-    with pytest.raises(loading.SourcesChanged, match=r"operators/gelu\.py changed"):
-        proving.take_operator(request)
+    for old, new in (("0.5", "0.75"), ("def gelu", "def")):
+        Path("operators/gelu.py").write_text(GELU.replace(old, new))
+        with pytest.raises(loading.SourcesChanged, match=r"operators/gelu\.py changed"):
+            proving.take_operator(request)
     second = loaded(GELU.replace("0.5", "0.75"))
     x = torch.ones(6, 40)
     assert float(block(second, x).values[0, 0] / block(first, x).values[0, 0]) == 1.5

@@ -18,8 +18,7 @@ CASE = Case("softmax", (16, 64), "float32", "float32")
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def alone(cwd, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 

@@ -7,9 +7,8 @@ from support.documents import PAGES
 from support.readers import HOW_TO, TUTORIAL, expected, follow, ran, write_blocks
 from support.recipes import CASE, MARKS, ROOT, Reader, options, run_softbench, two_runs, unknown
 
-from softbench import cli, resources
+from softbench import resources
 from softbench.cases import registry
-from softbench.measure import device
 from softbench.records import store
 
 pytest_plugins = ["pytester"]
@@ -46,14 +45,13 @@ def collectable(words):
 
 
 @pytest.mark.parametrize("words", {tuple(collectable(words)): words for words in BENCHMARKS}.values(), ids=" ".join)
-def test_every_benchmark_selects_cells(pytester, monkeypatch, words):
+def test_every_benchmark_selects_cells(pytester, no_gpu, says, words):
     write_blocks(pytester.path, "python")
     if any(word.startswith("--softbench-shapes=") or word == "--softbench-profile=model" for word in words):
         write_blocks(pytester.path, "yaml")
     else:
         assert unknown(words) == []
-    assert cli.main(["new", "mine"]) == 0
-    monkeypatch.setattr(device, "gpus", lambda: ())
+    says("new", "mine")
     result = pytester.runpytest_inprocess("-p", "softbench.plugin", *COLLECT, *collectable(words))
     cells = [line for line in result.outlines if re.match(r"\S+\.yaml::", line)]
     assert result.ret == 0, result.outlines
@@ -78,13 +76,12 @@ def test_its_program_reads_a_run(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.usefixtures("warm_runs")
-def test_its_program_tunes_a_kernel(tmp_path, monkeypatch, capsys):
-    (tmp_path / "kernels").mkdir()
-    monkeypatch.chdir(tmp_path)
+def test_its_program_tunes_a_kernel(cwd, monkeypatch, capsys):
+    (cwd / "kernels").mkdir()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     execute("tune.py")
     assert re.fullmatch(r"(8|32|64) rows: \d+\.\d\d us\n", capsys.readouterr().out)
-    assert len(list((tmp_path / "reports").glob("*.jsonl"))) == 3
+    assert len(list(cwd.glob("reports/*.jsonl"))) == 3
 
 
 @pytest.mark.slow

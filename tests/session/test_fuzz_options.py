@@ -96,10 +96,9 @@ WORDS = "table report claims doctor good latest --reports --format csv --cases *
 
 @tried(120)
 @given(random=RANDOM, text=st.text(max_size=20).filter(lambda text: "\0" not in text))
-def test_command_lines(tmp_path, capsys, monkeypatch, random, text):
-    monkeypatch.chdir(tmp_path)
+def test_command_lines(cwd, capsys, random, text):
     if not Path("good.jsonl").exists():
-        written(tmp_path, ended(CASES[0], "mine", Status.CRASHED, "died"), run_id="good")
+        written(cwd, ended(CASES[0], "mine", Status.CRASHED, "died"), run_id="good")
     words = [
         *WORDS.split(),
         f"{CASE.id}::mine",

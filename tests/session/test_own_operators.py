@@ -58,9 +58,8 @@ def test_the_passport_holds_the_file_that_judged(gelu_run):
     "command",
     [("table", "latest"), ("report", "latest"), ("compare", "latest", "latest"), ("history",), ("show", "gelu-float32-16x256")],
 )
-def test_records_are_read_without_the_operator(gelu_run, tmp_path, monkeypatch, says, command):
-    shutil.copytree(gelu_run[0] / "reports", tmp_path / "reports", dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
+def test_records_are_read_without_the_operator(gelu_run, cwd, says, command):
+    shutil.copytree(gelu_run[0] / "reports", "reports", dirs_exist_ok=True)
     assert "gelu" in says(*command)
 
 
