@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from support import pages
 
 from softbench.records import claims
 from softbench.render import report
@@ -58,21 +59,24 @@ class Opened:
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    contexts = []
+    """Opens a text as a page; at the end none of them has complained."""
+    every = []
 
     def opened(text, wait="page", **settings):
         path = tmp_path / "page.html"
         path.write_text(text, encoding="utf-8")
-        contexts.append(browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings}))
-        found = Opened(contexts[-1].new_page(), path)
+        context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings})
+        found = Opened(context.new_page(), path)
+        every.append(found)
         found.page.goto(path.as_uri())
         if wait:
             found.ready(wait)
         return found
 
     yield opened
-    for context in contexts:
-        context.close()
+    for found in every:
+        found.page.context.close()
+    assert [words for found in every for words in found.complaints] == []
 
 
 @pytest.fixture
@@ -81,6 +85,12 @@ def open_run(open_page):
         return open_page(report.render(run, published=TABLES), wait, **settings)
 
     return opened
+
+
+@pytest.fixture
+def page(open_run):
+    """Of a run that fills every panel."""
+    return open_run(pages.everything()).page
 
 
 @pytest.fixture

@@ -16,9 +16,7 @@ def background(page):
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(open_run, focused):
-    found = open_run(pages.everything())
-    page = found.page
+def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(page, focused):
     first = page.locator(".heat td[data-cell]").first
     page.locator("#metric input").last.focus()
     for _ in range(4):  # past a term and the scrolling frame onto the grid
@@ -59,14 +57,13 @@ def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(open_run, fo
         ("ArrowUp", (2, 2)),
     ],
 )
-def test_keys_move_in_the_grid(open_run, key, place, focused):
-    found = open_run(pages.everything())
-    rows = found.page.locator(".heat").first.locator("tbody tr")
+def test_keys_move_in_the_grid(page, key, place, focused):
+    rows = page.locator(".heat").first.locator("tbody tr")
     rows.nth(3).locator("td").nth(2).focus()
-    found.page.keyboard.press(key)
+    page.keyboard.press(key)
     expected = rows.nth(place[0]).locator("td").nth(place[1])
-    assert focused(found.page) == int(expected.get_attribute("data-cell"))
-    assert found.page.locator(".heat").first.locator("td[tabindex='0']").count() == 1
+    assert focused(page) == int(expected.get_attribute("data-cell"))
+    assert page.locator(".heat").first.locator("td[tabindex='0']").count() == 1
 
 
 def test_the_baseline_can_be_picked_by_keyboard(open_run):
@@ -122,34 +119,34 @@ def test_axe_finds_no_serious_fault_in_the_details(open_run, settings):
 
 
 def test_it_prints(open_run):
-    found = open_run(pages.everything(), color_scheme="dark")
-    paper = found.page.pdf()
+    page = open_run(pages.everything(), color_scheme="dark").page
+    paper = page.pdf()
     assert paper.startswith(b"%PDF")
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 40
-    found.page.emulate_media(media="print")
-    assert background(found.page) == "rgb(255, 255, 255)"
-    assert found.page.evaluate("getComputedStyle(document.querySelector('.drawn text')).fill") == "rgb(27, 31, 36)"
+    page.emulate_media(media="print")
+    assert background(page) == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.querySelector('.drawn text')).fill") == "rgb(27, 31, 36)"
     for hidden in (".toolbar", "#metric", ".figure-controls", ".copyable button"):
-        assert not found.page.locator(hidden).first.is_visible()
-    assert found.page.locator("svg.drawn").first.is_visible()
+        assert not page.locator(hidden).first.is_visible()
+    assert page.locator("svg.drawn").first.is_visible()
     for key, what, value in (("position", ".heat thead th", "static"), ("display", "th .linkish", "contents")):
-        assert found.page.locator(what).first.evaluate(f"(one) => getComputedStyle(one).{key}") == value
-    found.page.set_viewport_size({"width": 1032, "height": 703})  # a page of A4 within its margins
-    assert found.page.locator("#drift").bounding_box()["height"] < 703
+        assert page.locator(what).first.evaluate(f"(one) => getComputedStyle(one).{key}") == value
+    page.set_viewport_size({"width": 1032, "height": 703})  # a page of A4 within its margins
+    assert page.locator("#drift").bounding_box()["height"] < 703
 
 
 @pytest.mark.parametrize("name", ["everything", "hostile", "failures"])
 def test_it_fits_a_phone(open_run, name):
-    found = open_run(getattr(pages, name)(), **PHONE)
+    page = open_run(getattr(pages, name)(), **PHONE).page
     wide = "document.documentElement.scrollWidth"
-    assert found.page.evaluate(wide) == 390
-    found.page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = true; })")
-    assert found.page.evaluate(wide) == 390
-    for table in found.page.locator("table.ranking").all():
+    assert page.evaluate(wide) == 390
+    page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = true; })")
+    assert page.evaluate(wide) == 390
+    for table in page.locator("table.ranking").all():
         heads, cells = (table.locator(f"{row} > :visible").count() for row in ("thead tr", "tbody tr:first-child"))
         assert heads == cells
-    found.page.locator("td[data-cell]").first.tap()
-    assert found.page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
+    page.locator("td[data-cell]").first.tap()
+    assert page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
 
 
 def test_without_a_script_the_verdict_the_ranking_and_the_tables_are_there(open_run):
