@@ -12,6 +12,10 @@ pytestmark = pytest.mark.browser
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
+def unfold(page, within=""):
+    page.locator(f"{within} details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+
+
 def background(page):
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
@@ -104,7 +108,7 @@ def test_axe_finds_no_serious_fault(open_run, name, scheme):
 @pytest.mark.parametrize("path", KEPT, ids=store.run_name)
 def test_axe_finds_no_serious_fault_in_committed_runs(open_run, path):
     found = open_run(store.read(path))
-    found.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    unfold(found.page)
     assert found.grave_faults() == []
 
 
@@ -113,7 +117,7 @@ def test_axe_finds_no_serious_fault_in_the_details(open_run, settings):
     found = open_run(pages.everything(), **settings)
     for selector in (".heat td[data-cell]", ".matrix td.failed"):
         found.page.locator(selector).first.click()
-        found.page.evaluate("document.querySelectorAll('dialog details').forEach((d) => { d.open = true; })")
+        unfold(found.page, "dialog")
         assert found.grave_faults() == []
         found.page.keyboard.press("Escape")
 
@@ -140,7 +144,7 @@ def test_it_fits_a_phone(open_run, name):
     page = open_run(getattr(pages, name)(), **PHONE).page
     wide = "document.documentElement.scrollWidth"
     assert page.evaluate(wide) == 390
-    page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = true; })")
+    unfold(page, "main")
     assert page.evaluate(wide) == 390
     for table in page.locator("table.ranking").all():
         heads, cells = (table.locator(f"{row} > :visible").count() for row in ("thead tr", "tbody tr:first-child"))

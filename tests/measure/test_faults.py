@@ -193,8 +193,10 @@ def test_hang_is_ended(outcome):
     assert_passed(second, HANGS)
 
 
-def test_wrong_answer(outcome):
+def test_wrong_answer_and_nuisance(outcome):
     first, second, pids = outcome("answers")
+    assert_passed(first, NUISANCES)
+    assert_passed(second, NUISANCES)
     for name, (place, _, status, reason) in ANSWERS.items():
         _says(first[name], status, reason)
         if place != "import":
@@ -202,12 +204,6 @@ def test_wrong_answer(outcome):
         assert len(pids[name]) == 1, name  # nothing died: one process serves both cases
     # below what the machine has, so that `grows` ends by it
     assert 0 < int(first["limited"].reason) < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def test_nuisance_changes_nothing(outcome):
-    first, second, _ = outcome("answers")
-    assert_passed(first, NUISANCES)
-    assert_passed(second, NUISANCES)
 
 
 def test_failure_while_timed(outcome):

@@ -79,18 +79,17 @@ def test_within_the_limit_nothing_fails(measured, tmp_path):
     assert "--softbench-fail-on=0% holds: no cell fell" in text
 
 
-def test_a_baseline_without_a_common_cell_is_refused(measured, tmp_path):
-    small = softmax_case(4, 256, "float32")
-    code, text = again(measured, tmp_path, lambda record: replace(record, case=small), "--softbench-fail-on=5%")
+@pytest.mark.parametrize(
+    ("case", "option", "passport", "words"),
+    [
+        (softmax_case(4, 256, "float32"), "--softbench-fail-on=5%", {}, r"\(profile cpu\) has none of the cells of this run; name"),
+        (CASE, "-n2", {"device": {"name": "another CPU"}}, "--softbench-baseline: before and .* of other machines"),
+    ],
+)
+def test_another_question_or_machine_is_refused_at_once(measured, tmp_path, case, option, passport, words):
+    code, text = again(measured, tmp_path, lambda record: replace(record, case=case), option, **passport)
     assert code == pytest.ExitCode.USAGE_ERROR, text
-    assert "(profile cpu) has none of the cells of this run; name a run that has" in text
-    assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
-
-
-def test_another_machine_is_refused_before_anything_is_measured(measured, tmp_path):
-    code, text = again(measured, tmp_path, lambda record: record, "-n", "2", device={"name": "another CPU"})
-    assert code == pytest.ExitCode.USAGE_ERROR, text
-    assert len(re.findall("^ERROR: .* --softbench-baseline: before and .* of other machines", text, re.M)) == 1
+    assert len(re.findall(f"^ERROR: .*{words}", text, re.M)) == 1
     assert [path.stem for path in (tmp_path / "reports").glob("*.jsonl")] == ["before"]
 
 
