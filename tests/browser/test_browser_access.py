@@ -78,7 +78,7 @@ def test_the_baseline_can_be_picked_by_keyboard(open_run):
     assert found.texts("table.ranking .speedup") != before
 
 
-def test_the_theme_follows_the_system_until_it_is_set_and_is_remembered(open_run):
+def test_the_theme_follows_the_system_until_it_is_set(open_run):
     found = open_run(pages.everything())
     page, light, dark = found.page, "rgb(255, 255, 255)", "rgb(20, 23, 27)"
     ink = "getComputedStyle(document.querySelector('.drawn text')).fill"
@@ -153,7 +153,7 @@ def test_it_fits_a_phone(open_run, name):
     assert page.evaluate("document.querySelector('dialog').scrollWidth") <= 390
 
 
-def test_without_a_script_the_verdict_the_ranking_and_the_tables_are_there(open_run):
+def test_without_a_script_what_matters_is_there(open_run):
     found = open_run(pages.everything(), wait="", java_script_enabled=False)
     for shown in (".facts", ".trust", "table.ranking", "table.heat", "table.matrix", "svg.drawn", "#passport code"):
         assert found.page.locator(shown).first.is_visible(), shown

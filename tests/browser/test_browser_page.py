@@ -42,7 +42,7 @@ def test_a_run_of_failures_opens(open_run):
     assert found.page.locator("td.failed").count() >= 3
 
 
-def test_picking_a_baseline_changes_every_speedup_to_the_right_number(open_run):
+def test_picking_a_baseline_changes_every_speedup(open_run):
     run = pages.everything()
     found = open_run(run)
     for baseline in ("other", "torch_eager", "third"):
@@ -186,7 +186,7 @@ def test_cells_are_filtered_by_words(page):
     assert page.locator("#cells .count").inner_text() == "9 of 163"
 
 
-def test_the_address_holds_what_was_chosen_and_a_link_opens_just_that(open_run):
+def test_the_address_holds_what_was_chosen(open_run):
     found = open_run(pages.everything())
     page, expect = found.page, found.page.evaluate
     page.get_by_label("focus").select_option("second")

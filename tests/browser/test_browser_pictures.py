@@ -18,7 +18,7 @@ def saved(found, figure, kind):
 
 
 @pytest.mark.parametrize(("figure", "title"), [("ratio", "Time over the roof"), ("clocks", "Clocks side by side")])
-def test_a_figure_is_saved_as_it_is_shown_under_its_title_gpu_and_run(open_run, figure, title):
+def test_a_figure_is_saved_as_it_is_shown(open_run, figure, title):
     found = open_run(pages.everything(), color_scheme="dark")
     drawing = saved(found, figure, "SVG")
     root = ET.fromstring(drawing)

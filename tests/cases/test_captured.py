@@ -77,7 +77,7 @@ def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path, no_gpu):
         assert [case.weight for case in select(read(tmp_path, profile=profiles)).cases] == weights
 
 
-def test_the_time_of_all_calls_is_weight_by_time_and_needs_every_case():
+def test_the_time_of_all_calls_needs_every_case():
     wide, narrow = softmax_case(weight=3), softmax_case(64, weight=1000)
     records = [timed(wide, "torch_eager", 9_000, spread=0), timed(narrow, "torch_eager", 900, spread=0)]
     records += [timed(wide, "quick", 5_000, spread=0), timed(narrow, "quick", 500, spread=0)]

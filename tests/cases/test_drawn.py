@@ -32,7 +32,7 @@ def test_a_seed_asks_the_same_forever():
 
 
 @over("operator", ROW_OPERATORS)
-def test_values_follow_from_the_word_and_not_from_the_seed_of_the_run(operator):
+def test_values_follow_from_the_word_not_from_the_seed(operator):
     case = Case(operator, (30, 500), "bfloat16", "bfloat16", distribution="drawn_5", timed=False)
     even, odd, again, other = (inputs_of(case, seed) for seed in (2, 3, 84, 35))
     for index, x in enumerate(even):

@@ -33,7 +33,7 @@ def test_bundled_gpu_covers_every_dtype_with_the_same_shapes(bundled):
     assert len(cases) == 57
 
 
-def test_bundled_hard_is_checked_only_can_be_built_and_reaches_every_word(bundled):
+def test_bundled_hard_reaches_every_word(bundled):
     cases = bundled.profile("hard")
     assert 120 <= len(cases) <= 240
     assert not any(case.timed for case in cases)
@@ -171,7 +171,7 @@ def test_broken_yaml_names_the_line_with_both_loaders(shapes, monkeypatch, loade
     assert failure(shapes(text)).startswith(start)
 
 
-def test_a_missing_file_is_named_and_a_byte_order_mark_is_no_mistake(shapes):
+def test_a_missing_file_and_a_byte_order_mark(shapes):
     assert failure(Path("none.yaml")) == "none.yaml: cannot be read: No such file or directory"
     assert len(load(shapes(b"\xef\xbb\xbf" + (HEAD + GROUP).encode())).profile("mine")) == 1
 

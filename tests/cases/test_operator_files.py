@@ -188,7 +188,7 @@ def test_flops_follow_from_the_case_and_choose_the_roof(read):
     assert [roofline.moves_streams(*asked) for asked in ((CASE, True), (many, True), (many, False))] == [True, False, True]
 
 
-def test_what_is_needed_of_the_first_input_follows_from_a_rows_place(read):
+def test_needs_follow_from_a_rows_place(read):
     found = read('flops="rows * cap + columns / 2"', 'needs="min(cap + 1, columns - queries + query - 5)"')
     assert (found.roof, found.needed_share(CASE)) == ("streams", (0 + 0 + 1 + 2) / 32)
     assert found.ideal_bytes(CASE) == 4 * (9 + 96 + 96)
@@ -223,7 +223,7 @@ def test_a_mistake_in_capped_is_one_line(read, old, new, words):
     assert words in said
 
 
-def test_hard_inputs_are_drawn_as_declared_and_are_cases_of_both_ends(read):
+def test_hard_inputs_are_drawn_as_declared(read):
     operator = read()
     assert proving.fault(operator) == ""
     (x, _), (_, gate), (z, _) = (operator.make_inputs(replace(CASE, distribution=w), "cpu", 1) for w in WORDS)

@@ -33,7 +33,7 @@ def case(name, shape=(64, 40), dtype="float16", layout="contiguous"):
     return Case(name, shape, dtype, dtype, layout, params=PARAMS.get(name, ()))
 
 
-def test_integers_and_bools_are_drawn_in_their_range_and_again_the_same(loaded):
+def test_integers_and_bools_are_drawn_in_range(loaded):
     (logits, target), (_, again), (_, other) = (
         loaded["token_loss"].make_inputs(case("token_loss"), "cpu", seed) for seed in (1, 1, 2)
     )
@@ -96,7 +96,7 @@ def test_of_equal_elements_either_index_is_right_and_each_once(loaded, expert, w
     assert bool(reason) == bool(words)
 
 
-def test_the_generated_kernel_in_the_interpreter_and_one_vector_a_thread(loaded, tmp_path):
+def test_the_generated_kernel(loaded, tmp_path):
     pytest.importorskip("triton")
     from support.interpreted import interpreted
     from support.sass import sass

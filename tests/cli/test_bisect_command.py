@@ -163,7 +163,7 @@ def test_other_folders_and_kernels(commits, says, monkeypatch):
     assert error("-k", "mine", "--impls", "kernels") == "softbench: git is not on the PATH; install it\n"
 
 
-def test_a_commit_that_another_contest_does_not_confirm_is_not_found(commits, bisected, simulated):
+def test_an_unconfirmed_commit_is_not_found(commits, bisected, simulated):
     simulated.level = 5
     text, _ = bisected(*ALL, "--format", "json", status=1)
     tables = valid(text)

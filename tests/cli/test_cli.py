@@ -102,7 +102,7 @@ NO_SPACE = "softbench: the output cannot be written (No space left on device)\n"
 
 
 @over("opened, form, code, said", [(CLOSED, "csv", 0, ""), (FULL, "csv", 2, NO_SPACE), (FULL, "text", 2, NO_SPACE)])
-def test_a_reader_that_leaves_is_no_error_and_a_full_disk_is_one_line(folder, opened, form, code, said):
+def test_a_reader_that_leaves_and_a_full_disk(folder, opened, form, code, said):
     script = f"import os, sys; {opened}; os.dup2(full, 1); from softbench import cli; sys.exit(cli.main())"
     done = python("-c", script, "table", "latest", "--format", form, cwd=folder)
     assert (done.returncode, done.stderr) == (code, said)

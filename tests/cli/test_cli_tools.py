@@ -154,7 +154,7 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(folder, says, language):
 
 
 @pytest.mark.slow
-def test_new_writes_an_operator_that_runs_and_the_shapes_that_ask_for_it(folder, says):
+def test_new_writes_an_operator_with_its_shapes(folder, says):
     text = says("new", "--operator", "mine")
     assert text.startswith("written: operators/mine.py\nwritten: shapes.yaml\n")
     (folder / "kernels").mkdir()

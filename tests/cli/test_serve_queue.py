@@ -79,7 +79,7 @@ def test_how_a_job_ends(queue, monkeypatch, code, state, exit_code, reason):
     assert (kept["state"], kept["exit_code"]) == (state, exit_code)
 
 
-def test_a_job_that_takes_too_long_is_ended_with_all_that_it_started(queue, tmp_path, monkeypatch):
+def test_a_job_that_takes_too_long_is_ended(queue, tmp_path, monkeypatch):
     child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', %r]); time.sleep(60)"
     beats = f"import time\nwhile True: open({str(tmp_path / 'beats')!r}, 'a').write('x'); time.sleep(0.02)"
     job = ran(queue, monkeypatch, child % beats, limit_s=0.5)
@@ -161,7 +161,7 @@ def test_another_process_finds_every_job_again(queue, tmp_path, capsys):
     again.close()
 
 
-def test_a_state_that_cannot_be_written_is_said_and_the_job_goes_on(queue, capsys):
+def test_a_state_that_cannot_be_written_ends_no_job(queue, capsys):
     job = add(queue)
     (queue.folder(job) / "job.part").mkdir()
     assert queue.update(job, state=jobs.DONE).state == "done"
@@ -190,7 +190,7 @@ def test_the_token_is_a_secret_of_some_length(token):
         serve._token(token)
 
 
-def test_only_this_user_may_open_the_socket_and_a_stale_one_is_replaced(tmp_path):
+def test_only_this_user_may_open_the_socket(tmp_path):
     path = tmp_path / "s"
     serve._unix(path)[0].close()
     listener, where = serve._unix(path)

@@ -51,7 +51,7 @@ def runs(cwd):
 KINDS = {"index.html", "machines", "operators", "implementations", "cases", "runs"}
 
 
-def test_the_same_records_give_the_same_bytes_and_every_link_leads_to_a_file(runs, built):
+def test_bytes_are_stable_and_links_lead_to_files(runs, built):
     built(runs, output="one")
     assert python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
     one = contents("one")
@@ -107,7 +107,7 @@ def test_it_says_who_leads_since_when_and_what_a_step_came_with(runs, built):
     assert page.all("figure")
 
 
-def test_what_was_kept_is_not_read_again_and_what_is_damaged_there_is(runs, built, monkeypatch):
+def test_of_what_was_kept_only_the_damaged_is_read_again(runs, built, monkeypatch):
     built(runs)
     before = contents("site")
     (damaged, *_) = Path("site/.softbench").glob("*-1.json")

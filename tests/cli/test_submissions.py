@@ -70,7 +70,7 @@ def changed(path, data, name="first"):
 
 
 @pytest.mark.parametrize("names", [["sent"], ["reports", "sent"]])
-def test_a_site_shows_the_line_that_changed_between_two_submissions(submit, says, names):
+def test_a_site_shows_the_line_that_changed(submit, says, names):
     """Also where the runs are in our own reports, which have no sources."""
     submit("first")
     Path("kernels/own.py").write_bytes(KERNEL + b"<b> = 2\n")
@@ -83,7 +83,7 @@ def test_a_site_shows_the_line_that_changed_between_two_submissions(submit, says
     assert "Left out" not in Path("site/index.html").read_text()
 
 
-def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(here, monkeypatch, submit, verdicts):
+def test_a_folder_in_git_takes_runs_or_says_why_not(here, monkeypatch, submit, verdicts):
     submit("first")
     git(Path(), "add", "sent")
     git(Path(), "commit", "-qm", "A run")
@@ -118,7 +118,7 @@ def test_a_folder_in_git_takes_runs_and_names_those_that_it_does_not(here, monke
     assert verdicts()["third"] == ("tampered", "'sources/kernels/own.py' has another SHA-256 than its manifest says")
 
 
-def test_a_changed_or_removed_submission_does_not_replace_the_known_one(submit, verdicts):
+def test_a_known_submission_is_not_replaced(submit, verdicts):
     submit("first")
     Path("sent").rename("known")
     Path("reports/first.jsonl").unlink()

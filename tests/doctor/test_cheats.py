@@ -176,7 +176,7 @@ def test_a_pass_is_caught_if_it_leads_nothing_or_gains_nothing(name, record, why
     assert found.startswith(why)
 
 
-def test_where_writes_are_not_confined_the_doctor_says_so_and_opens_nothing(monkeypatch):
+def test_unconfined_writes_are_said_and_open_nothing(monkeypatch):
     monkeypatch.setattr(confining, "possible", lambda: {"writes": "no: no Landlock"})
     untried = {e.name for e in EXAMPLES if examples._untried(e, None)}
     assert untried == {"files_of_others"}

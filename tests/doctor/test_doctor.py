@@ -79,7 +79,7 @@ def test_what_is_not_caught_by_its_word_fails(record, words):
 
 
 @over("name", ["back_to_back_to_a_thread", "patched_clock_object"])
-def test_what_is_done_to_the_harness_of_a_cpu_is_not_tried_with_a_gpu(name):
+def test_cheats_of_a_cpu_are_not_tried_with_a_gpu(name):
     part = looked(**{name: builders.ended(CASE, name, Status.UNAVAILABLE, examples.OF_CPU)})
     assert part.failures == ()
     assert f"{examples.OF_CPU}: {name}: " in part.lines

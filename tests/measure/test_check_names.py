@@ -35,7 +35,7 @@ def test_an_earlier_output_returned_again(key, words):
     assert re.search(r": row \d+, column \d+: got", text)
 
 
-def test_an_earlier_output_where_the_launches_fail_that_show_the_kind_of_cache():
+def test_an_earlier_output_of_an_unknown_cache():
     seen = []
 
     def launch(x):

@@ -160,7 +160,7 @@ def test_each_turn_changes_one_element_and_picks_its_call_and_the_last(launches,
         assert all(y.equal(x + 1) for (x,), y in picked)
 
 
-def test_a_wall_turn_times_its_calls_and_no_other_by_the_timer_that_was_there_first(monkeypatch):
+def test_a_wall_turn_times_its_calls_alone_by_the_first_timer(monkeypatch):
     slept = iter([0.02, *[0.002] * 5])
     place = placed(lambda x: time.sleep(next(slept)))
     for name in ("perf_counter_ns", "perf_counter", "time_ns", "monotonic_ns"):

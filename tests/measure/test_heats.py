@@ -163,7 +163,7 @@ def test_a_variant_that_dies_leaves_its_siblings(world):
     assert [good, better] in prepared  # their process went with the sibling: made ready again before they meet
 
 
-def test_who_is_not_made_ready_again_or_has_no_room_alone_keeps_its_reason(world):
+def test_who_cannot_go_on_keeps_its_reason(world):
     good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
     big = world.enter("k", warps=4, fault=lambda operation, *_: FULL if operation == "place" else None)
 

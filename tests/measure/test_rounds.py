@@ -99,7 +99,7 @@ def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world):
     assert verdict(a, b) == "unknown"
 
 
-def test_calls_are_compared_whole_once_and_again_when_a_heat_goes_on(world):
+def test_calls_are_compared_whole_when_a_heat_goes_on(world):
     """Its kernels were built anew, and not checked again."""
     (a, b), far = world.pair(spread=5), world.enter("far", 1.5e6)
     whole = {a: [], b: [], far: []}

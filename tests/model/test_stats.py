@@ -87,7 +87,7 @@ def test_the_fastest_group_of_calls_counts():
     assert math.isnan(stats.per_launch_ns(Samples("call", 1, ((),))))
 
 
-def test_what_the_extremes_call_slower_the_comparison_calls_slower_too():
+def test_extremes_agree_with_the_comparison():
     draw, told = random.Random(4), 0
     for _ in range(500):
         apart, spread = draw.uniform(0, 0.1), draw.choice([0.001, 0.01, 0.1])

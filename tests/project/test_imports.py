@@ -108,7 +108,7 @@ def reached(module, *, without=()):
     return found
 
 
-def test_the_top_of_softbench_is_known_by_heart_and_shown_in_the_design():
+def test_the_top_of_softbench_is_in_the_design():
     own = {"__pycache__", "_bundled", "py.typed"}
     there = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.name not in own}
     assert there == set(MAY_IMPORT)

@@ -166,7 +166,7 @@ def test_a_checkout_refuses_another_softbench(installed):
     assert "pip install -e ." in done.stderr
 
 
-def test_without_the_option_the_plugin_does_nothing_and_kernels_wait(installed, tmp_path):
+def test_without_the_option_the_plugin_does_nothing(installed, tmp_path):
     script = "import sys, pytest; pytest.main(['-q']); print('loaded:', *sys.modules, ':'); import softbench.kernels as k"
     script += "; print('then:', *sys.modules, ':'); import torch; print(k.softmax(torch.zeros(1, 2)), k._family.__path__)"
     shown = succeeded(run("-c", script, cwd=tmp_path, path=[installed]))
@@ -181,7 +181,7 @@ def test_without_the_option_the_plugin_does_nothing_and_kernels_wait(installed, 
 
 
 @pytest.mark.slow
-def test_a_reader_brings_operators_to_a_wheel_and_their_mistakes_are_found(installed, tmp_path):
+def test_a_reader_brings_operators_to_a_wheel(installed, tmp_path):
     """The tutorial's second half."""
     pytest.importorskip("triton")
     follow(Reader(tmp_path, has_gpu=False, path=str(installed)), with_gpu=False, page=SECOND_HALF)

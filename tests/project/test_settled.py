@@ -12,7 +12,7 @@ def passed(monkeypatch):
     monkeypatch.setattr(settled, "_settled", lambda: {family: settled.digest(family) for family in settled.FAMILIES})
 
 
-def test_a_family_depends_on_its_kernels_and_on_what_its_tests_import():
+def test_a_family_depends_on_its_kernels_and_tests():
     files = {str(path.relative_to(ROOT)) for path in settled.files("triton")}
     assert {"impls/triton/_flash.py", "shapes.yaml", "tests/support/grids.py"} <= files
     assert "softbench/measure/check/canary.py" in files, "imported by what is imported, by a name of its package"

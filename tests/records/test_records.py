@@ -173,7 +173,7 @@ INSTALLED = {
 } | {name: [] for name in ("cuda-bindings", "typing-extensions", "sympy", "nvidia-cudnn-cu12", "ruff")}
 
 
-def test_packages_are_what_implementations_require_and_what_that_requires(monkeypatch):
+def test_packages_are_what_implementations_require(monkeypatch):
     def installed(name, path):
         return SimpleNamespace(version="1", requires=INSTALLED[name]) if name in INSTALLED else None
 

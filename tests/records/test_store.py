@@ -61,7 +61,7 @@ def test_the_passport_comes_back(tmp_path):
     assert store.read(store.Writer.create(tmp_path, full).path).passport == full
 
 
-def test_the_newest_record_of_a_cell_wins_and_the_last_roof_of_a_case(tmp_path):
+def test_the_newest_record_and_the_last_roof_win(tmp_path):
     path = written(tmp_path, A, B, ended(CASE, "a", Status.TIMEOUT, "late"))
     assert [(r.variant.id, r.status.value) for r in store.read(path).records] == [("b", "PASSED"), ("a", "TIMEOUT")]
     store.Writer(path).append([timed(CASE, "copy[a]", 10, "roof"), timed(CASE, "copy[b]", 11, "roof")])

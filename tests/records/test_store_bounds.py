@@ -162,7 +162,7 @@ def compressed(folder, suffix, data, name="run-1"):
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_run_that_is_kept_may_be_compressed_and_is_then_not_added_to(tmp_path, suffix):
+def test_a_compressed_run_is_read_and_not_added_to(tmp_path, suffix):
     plain = written(tmp_path, timed(CASE, "a", 1e5))
     kept = compressed(tmp_path, suffix, COMPRESS[suffix](plain.read_bytes()), plain.stem)
     assert store.read(kept) == store.read(plain)

@@ -109,7 +109,7 @@ def test_first_verdicts_come_first_and_then_the_closest(ran):
     assert len(store.read(path).records) == 2 * 4  # and the last records count
 
 
-def test_what_the_contest_of_a_case_raises_is_told_once_by_its_cells(ran):
+def test_what_a_contest_raises_is_told_once(ran):
     contest, made, heard = ran({CASES[1]: ZeroDivisionError("in the harness")})
     assert "case 2" not in heard
     assert contest.log[1:3] == ["2 to look 1", "3 to look 1"]

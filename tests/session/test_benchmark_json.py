@@ -159,7 +159,7 @@ def test_the_first_cell_of_a_case_has_the_time_of_the_case(suite):
     assert sum(times) <= float(suite.get("time", "0"))
 
 
-def test_the_tier_of_a_cell_is_a_property_and_is_stored_with_its_rounds():
+def test_the_tier_of_a_cell_is_stored():
     case = softmax_case()
     records = {
         tier: timed(case, tier or "old", 1e4, tier=tier, open_because="a host node" * (tier == "open"))

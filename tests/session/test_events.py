@@ -67,7 +67,7 @@ def test_a_stage_is_told_once_and_not_amid_rounds(tmp_path):
     assert seen == ["1", "2", "3", "4"]
 
 
-def test_hostile_text_and_figures_without_bound_stay_one_short_line(tmp_path):
+def test_hostile_text_stays_one_short_line(tmp_path):
     reason = "\x1b[2Jfirst\nsecond\x00" + "x" * 10_000
     run = Run(passport(), (ended(CASE, "loud", Status.CRASHED, reason), timed(CASE, "one", 1e4, placements=1, **OPEN)))
     events = Events(tmp_path / "e")

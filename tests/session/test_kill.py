@@ -55,7 +55,7 @@ of_both = pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT], ids=l
 
 
 @of_both
-def test_an_end_during_a_case_leaves_no_process_and_keeps_finished_cases(command, sign):
+def test_an_end_during_a_case_keeps_finished_ones(command, sign):
     process = command.start_until_asleep()
     assert len(processes(command.mark)) > 5  # pytest, the forkserver, guards, workers and the sleeper's child
     process.send_signal(sign)

@@ -85,7 +85,7 @@ def test_our_best_and_the_libraries_are_no_rungs():
     assert found == best | {v.implementation for v in BUNDLED if v.family == "library"}
 
 
-def test_the_experiments_have_their_ladders_and_no_other_profile_has():
+def test_only_the_experiments_have_their_ladders():
     bundled = matrix.load(resources.bundled_shapes())
     assert bundled.ladders == {name for name in bundled.profiles if name.startswith("experiment-")}
 

@@ -107,7 +107,7 @@ def test_a_low_terminal_keeps_the_leaders_and_says_who_is_missing():
     assert len(file.shown) == 2
 
 
-def test_a_frame_is_one_write_and_the_cursor_is_never_hidden_behind_it():
+def test_a_frame_is_one_write_that_shows_the_cursor():
     """A terminal that gets half of a frame shows it: that is what flickers."""
     file, board = drawing()
     board.draw(WORDS, FIELD, (80, 24))
@@ -133,7 +133,7 @@ def test_an_open_entrant_looks_neither_as_a_leader_nor_as_a_failure():
 
 
 @pytest.mark.parametrize("line", ["", "shapes.yaml ", "shapes.yaml::softmax-float16-4096x1024::" + "a_long_name_" * 8])
-def test_nothing_is_left_of_it_nor_of_the_line_that_pytest_had_begun(line, monkeypatch):
+def test_nothing_is_left_of_it_nor_of_a_begun_line(line, monkeypatch):
     file = Terminal()
     file.write("before\n")
     shown, clock = live(Reporter(file, line=line), monkeypatch)
@@ -186,7 +186,7 @@ def test_where_there_is_no_terminal_nothing_is_drawn_nor_asked(monkeypatch):
     assert file.writes == []
 
 
-def test_tables_are_as_wide_as_the_terminal_and_no_wider_than_is_read(monkeypatch):
+def test_tables_are_as_wide_as_the_terminal_up_to_120(monkeypatch):
     widths = [live(Reporter(Terminal(columns)), monkeypatch)[0].width(120) for columns in (80, 100, 200)]
     assert widths == [80, 100, 120]
 

@@ -122,7 +122,7 @@ def refused(folder, text, words):
         ("packages", "torch", None, "with torch None, and here it is"),
     ],
 )
-def test_resuming_on_another_machine_or_with_other_settings_is_refused(tmp_path, no_gpu, part, key, value, words):
+def test_resuming_under_other_terms_is_refused(tmp_path, no_gpu, part, key, value, words):
     issued = passport.issue(read(tmp_path), [], 4, {"hosts": {"a": []}})
     data = json.loads(lines.passport_line(issued))
     (data[part] if part else data)[key] = value

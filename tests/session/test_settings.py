@@ -49,7 +49,7 @@ def test_a_number_of_drawn_cases_is_bounded(tmp_path, given):
     assert settings.GREATEST_SEED + settings.MOST_DRAWN == LAST_SEED
 
 
-def test_the_command_that_repeats_a_drawn_case_needs_its_seed_alone(tmp_path):
+def test_a_drawn_case_is_repeated_by_its_seed_alone(tmp_path):
     selection = read(tmp_path, columns="512", drawn="5", drawn_from="90").selection
     kept = "pytest --softbench --softbench-profile=cpu --softbench-columns=512"
     assert repeat_command(selection, "softmax-float32-4x4-drawn_93", "mine") == (

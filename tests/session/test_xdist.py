@@ -88,7 +88,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
     assert "the run was ended" not in text
 
 
-def test_a_killed_controller_takes_its_workers_along_and_loses_no_case(command):
+def test_a_killed_controller_loses_no_case(command):
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "3")
     until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4, 30)
@@ -132,7 +132,7 @@ def test_cuda_that_was_started_before_is_one_error(command):
     assert command.log() == []
 
 
-def test_on_a_cpu_timed_cases_take_turns_and_results_are_those_of_a_run_alone(tmp_path):
+def test_on_a_cpu_timed_cases_take_turns(tmp_path):
     done = bench(project(tmp_path), "--softbench-profile=both", "--softbench-rows=4", "-k", "own_", "-n", "2", code=1)
     assert "4 failed, 4 passed, 4 skipped" in done.stdout
     _, *cells = record_lines(tmp_path)
