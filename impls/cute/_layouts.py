@@ -120,7 +120,7 @@ def crews(row_bytes: int, gpu: Gpu, terms: int) -> int:
     Or, with the larger share, the fewest whose CTAs read the pairs of all without teams.
     """
     whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0]
-    largest, usual = (share * gpu.processors // row_bytes for share in (CREW_SHARE_BYTES[0], CREW_SHARE_BYTES[terms > 1]))
+    largest, usual = (bytes_ * gpu.processors // row_bytes for bytes_ in (CREW_SHARE_BYTES[0], CREW_SHARE_BYTES[terms > 1]))
     direct = next((n for n in whole if gpu.processors // n <= WARP and n <= largest), 1)
     return max(direct, *(n for n in whole if n == 1 or n <= usual))
 

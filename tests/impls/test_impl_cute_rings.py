@@ -1,6 +1,7 @@
 """The kernels of impls/cute that split rows over CTAs and crews, thread by thread, against their operators."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from support.settled import every
@@ -36,16 +37,15 @@ def computed(case, config, launches):
         for inputs in launches:
             given = [tensor(x.float(), case.dtype, pad * (x.dim() > 1)) for x in inputs]
             y = tensor(empty, case.dtype, pad)
-            if case.operator.endswith("norm"):
-                given += [None] * (3 - len(given))
-                layer, eps = norm_kind(case)
-                emulated.launch(
-                    family("kernels.split_norm").SplitNorm(config, layer, eps).kernel, config, *given, y, None, None, words
-                )
+            arguments = [*given, y, words]
+            if case.operator.endswith("norm"):  # x, weight, bias, y, rstd, mean
+                kernel = family("kernels.split_norm").SplitNorm(config, *norm_kind(case)).kernel
+                arguments = [*given, *[None] * (3 - len(given)), y, None, None, words]
+            elif case.operator == "softmax":
+                kernel = family("kernels.split_softmax").SplitSoftmax(config).flowing
             else:
-                kernels = family(f"kernels.split_{case.operator}")
-                kernel = kernels.SplitSoftmax(config).flowing if config.tiles == 1 else kernels.SplitSoftmaxBackward(config).kernel
-                emulated.launch(kernel, config, *given, y, words)
+                kernel = family("kernels.split_softmax_backward").SplitSoftmaxBackward(config).kernel
+            emulated.launch(kernel, config, *arguments)
             found.append(torch.from_numpy(values(y)).to(getattr(torch, case.dtype)))
     return found
 
@@ -53,7 +53,7 @@ def computed(case, config, launches):
 @every(("config", "operator", "rows"), itertools.product(RINGS, OPERATORS, (1, 5)))
 def test_rows_through_a_ring(config, operator, rows):
     terms, tiles = {"rmsnorm": 1, "layernorm": 2}.get(operator, 0), 1 + operator.endswith("backward")
-    config = SplitTileConfig(**(vars(config) | {"terms": terms, "tiles": tiles}))
+    config = replace(config, terms=terms, tiles=tiles)
     case = Case(operator, (rows, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize])
     launches = [operators.get(operator).make_inputs(case, "cpu", seed) for seed in (1, 2)]
     for inputs, found in zip(launches, computed(case, config, launches), strict=True):

@@ -238,7 +238,7 @@ def values(x):
 
 
 class Mbarrier:
-    """So many arrivals, and the bytes that they announce, complete a phase."""
+    """A phase ends when all threads have arrived, and the bytes that they announced."""
 
     def __init__(self, arrivals, errors):
         self.arrivals = self.pending = arrivals

@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from support import emulated_threads as emulated
-from support.emulated_memory import DTYPES, TIMEOUT_S, Layout, Pointer, Tensor, copy
+from support.emulated_memory import DTYPES, TIMEOUT_S, Layout, Pointer, Tensor
 from support.emulated_threads import here
 
 
@@ -56,18 +56,11 @@ def send(context, place, tag, pair):
             store(place + i, tag << 32 | int(np.float32(value).view(np.uint32)))
 
 
-def bulk_copy(source, target, size, barrier, _):
-    vectors = Layout(size * 8 // source.dtype.width)
-    copy(*(Tensor(place.align(16), vectors) for place in (source, target)))
-    emulated.mbarrier(barrier).add(0, -size)
-
-
 @contextlib.contextmanager
 def family():
     """As that of emulated_threads, with what split rows have of the hardware."""
     with emulated.family() as modules:
         vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store, atomic_add=atomic_add)
-        modules("htile.copy").bulk_copy = bulk_copy
         modules("htile.registers").peak = lambda vector: max(vector.load())
         split = modules("htile.split")
         split.send, split.peek = send, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))

@@ -167,19 +167,19 @@ def store_shared_remote(target, values, barrier, rank):
     mbarrier(barrier, rank).add(0, -4 * len(values))
 
 
-def bulk(stretch, source, target):
-    """The whole vectors of a stretch."""
-    elements = Layout(stretch.whole * stretch.vector)
+def bulk(source, target, bytes_):
+    """Whole vectors."""
+    elements = Layout(bytes_ * 8 // source.dtype.width)
     copy(*(Tensor(place.align(16), elements) for place in (source, target)))
 
 
-def bring(stretch):
-    bulk(stretch, stretch.start, stretch.tile.iterator)
-    mbarrier(stretch.context.barrier).add(0, -16 * stretch.whole)
+def bulk_copy(source, target, bytes_, barrier, _):
+    bulk(source, target, bytes_)
+    mbarrier(barrier).add(0, -bytes_)
 
 
 def write(stretch, matrix):
-    bulk(stretch, stretch.tile.iterator, stretch.context.place(matrix))
+    bulk(stretch.tile.iterator, stretch.context.place(matrix), 16 * stretch.whole)
 
 
 def sync_threads():
@@ -271,12 +271,11 @@ def family():
     modules = {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu")}
     with standing_in(modules):
         copies = importlib.import_module(f"{PACKAGE}.htile.copy")
-        copies.copy_async, copies.load_shared = copy_async, load_shared
+        copies.copy_async, copies.bulk_copy, copies.load_shared = copy_async, bulk_copy, load_shared
         copies.tiled_copy_2d, copies.l2_policy = Partition, str
         emulated_lists.stand_in(importlib.import_module(f"{PACKAGE}.htile.lists"), cute.arch, here, exchange)
         importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
-        stretch = importlib.import_module(f"{PACKAGE}.htile.packed").Stretch
-        stretch.bring, stretch.write = bring, write
+        importlib.import_module(f"{PACKAGE}.htile.packed").Stretch.write = write
         yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
 
 

@@ -77,14 +77,9 @@ class Stretch:
     @cute.jit
     def bring(self):
         """Request the whole vectors; one thread calls this."""
-        target, source, barrier = self.tile.iterator.toint(), self.start.toint(), self.context.barrier.toint()
-        size, policy = self.whole * VECTOR_BYTES, self.context.policy
+        size = self.whole * VECTOR_BYTES
         if size > 0:
-            cute.arch.inline_ptx(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-                " [{$r0}], [{$r1}], {$r2}, [{$r3}], {$r4};",
-                read_only_args=[target, source, size, barrier, policy],
-            )
+            copy.bulk_copy(self.start, self.tile.iterator, size, self.context.barrier, self.context.policy)
 
     @cute.jit
     def write(self, matrix: cute.Tensor):
