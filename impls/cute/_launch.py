@@ -280,7 +280,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
         if residual is not None:
             places, strides = places | residual.data_ptr(), strides | residual.stride(0) * residual_size
         if can_align:
-            aligned, is_few, dense = not (places | strides) & 15, x.size(0) <= _plans.FEW_ROWS, False
+            aligned, is_few, dense = not (places | strides) & 15, x.size(0) <= _layouts.FEW_ROWS, False
         else:
             aligned, is_few = False, False
             dense = not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))

@@ -26,12 +26,16 @@ LEAST_LONG_SHARE_BYTES = 64 * 1024
 LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
-# Crews, and a CTA's share of a row, of RMSNorm and of LayerNorm, whose weights are twice as much to bring first. From WIDE_BYTES
-# on a ring has its most warps, in one group for float32 and at most two for 16 bits.
-MOST_CREWS, CREW_SHARE_BYTES, WIDE_BYTES = 33, (33 * 1024, 16 * 1024), 16 * 1024
+# From WIDE_BYTES of a CTA's share on a ring has its most warps, in two groups while a thread has few vectors: most, and in crews of
+# 16 bits.
+WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = 16 * 1024, (7, 10), 2
+# Crews, and the most bytes of a CTA's share of a row: of any that needs no teams, and by columns' terms of those that need none and
+# that do. LayerNorm of 16-bit rows that start anywhere, with most to do for a byte, has more CTAs per row.
+MOST_CREWS, CREW_SHARE_BYTES = 33, 34 * 1024
+CREW_SHARES, LOOSE_SHARE_BYTES = ((28, 28), (34, 34), (30, 23)), 16 * 1024
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
-MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 128, 5 * 2**18, 2**20
+FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 128, 5 * 2**18, 2**20
 MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
@@ -104,34 +108,44 @@ def split_layout(
         single = replace(twice, threads=SINGLE_THREADS, stages=1)
         return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
     least, most = RING_WARPS
-    is_wide = crews > 1 and twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES
+    is_wide = tiles == 1 and twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
-    groups = range(4 // itemsize if is_wide else RING_GROUPS, 0, -1)
-    rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in groups]
-    ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= RING_VECTORS)
+    groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[crews > 1 and itemsize == 2]) if is_wide else (RING_GROUPS, RING_VECTORS)
+    rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in range(groups, 0, -1)]
+    ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= vectors)
     room = SHARED_BYTES.get(gpu.architecture, 0)
     stages = range(MOST_STAGES, LEAST_STAGES - 1, -1)
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
 
 
-def crews(row_bytes: int, gpu: Gpu, terms: int) -> int:
-    """As many as leave each CTA at most CREW_SHARE_BYTES of a row, of those that take all multiprocessors.
+def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False) -> int:
+    """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
-    Or, with the larger share, the fewest whose CTAs read the pairs of all without teams.
+    is_loose  rows of 16 bits that start anywhere
     """
-    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0]
-    largest, usual = (bytes_ * gpu.processors // row_bytes for bytes_ in (CREW_SHARE_BYTES[0], CREW_SHARE_BYTES[terms > 1]))
-    direct = next((n for n in whole if gpu.processors // n <= WARP and n <= largest), 1)
-    return max(direct, *(n for n in whole if n == 1 or n <= usual))
+    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0] or [1]
+    own, teams = (n * 1024 for n in CREW_SHARES[terms])
+    own = min(own, LOOSE_SHARE_BYTES) if is_loose and terms > 1 else own
+
+    def fit(n: int, bytes_: int) -> bool:
+        return n * row_bytes <= bytes_ * gpu.processors
+
+    direct = next((n for n in whole if gpu.processors // n <= WARP), MOST_CREWS + 1)
+    if terms and fit(direct, CREW_SHARE_BYTES):
+        return max(n for n in whole if n == direct or (n > direct and fit(n, own)))
+    return max(n for n in whole if n == 1 or fit(n, teams if n < direct else own))
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:
     """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU; "single": the same for one row.
+    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU; "single": the same for one row;
+    "crews": over a part of it, which more than FEW_ROWS long ones are if they would be split or as many rows are.
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
-    return min(times, key=lambda word: times[word], default="")
+    word = min(times, key=lambda word: times[word], default="")
+    is_crew = tiles == 1 and rows > FEW_ROWS and columns * itemsize > LEAST_LONG_ROW_BYTES and word in ("", "split")
+    return "crews" if is_crew and gpu.architecture in MAX_CLUSTER else word
 
 
 def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str, float]:

@@ -14,7 +14,7 @@ import softbench
 from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
-from ._layouts import Gpu, cluster_layouts, crews, few, layouts, split_layout
+from ._layouts import FEW_ROWS, Gpu, cluster_layouts, crews, few, layouts, split_layout
 from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
@@ -22,14 +22,13 @@ from .htile.side import choose_side
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 RESIDUAL = 3  # place of the residual among a norm's arguments
-FEW_ROWS = 32  # of a norm
 # Of a row of 16 bits or 32, from which on norms split it over a crew: (LayerNorm, rows are whole vectors). Few rows are split over
 # the whole GPU.
 CREW_BYTES = {
     (False, False): (2**18, 3 * 2**17),
     (False, True): (5 * 2**17, 5 * 2**17),
-    (True, False): (3 * 2**14, 5 * 2**14),
-    (True, True): (3 * 2**17, 9 * 2**16),
+    (True, False): (63 * 2**10, 5 * 2**14),
+    (True, True): (13 * 2**14, 9 * 2**16),
 }
 LONG_NORM_BYTES = 9 * 2**17
 
@@ -124,15 +123,16 @@ def softmax(
     def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
         return Build(kernel, config, (dtype, out_dtype, *workspace), arch=gpu.arch)
 
-    split = split_layout(columns, itemsize, gpu, aligned, is_single=few == "single")
-    whole_gpu = build("split_softmax.SplitSoftmax", split, "int64")
-    if few in ("single", "split"):
+    several = crews(columns * itemsize, gpu) if few == "crews" else 1
+    split = split_layout(columns, itemsize, gpu, aligned, is_single=few == "single", crews=several)
+    whole_gpu, is_split = build("split_softmax.SplitSoftmax", split, "int64"), few in ("single", "split", "crews")
+    if is_split:
         yield whole_gpu
     elif few:
         yield build("softmax.Softmax", choose_few(columns, itemsize, gpu.architecture, aligned))
     for config in cluster_layouts(columns, itemsize, gpu, aligned):
         yield build("softmax.Softmax", config)
-    if few not in ("single", "split"):
+    if not is_split:
         yield whole_gpu
 
 
@@ -178,7 +178,7 @@ def norm(
     yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
     is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
-        several = 1 if is_few else crews(columns * size, gpu, terms)
+        several = 1 if is_few else crews(columns * size, gpu, terms, size == 2 and not aligned)
         split = split_layout(columns, size, gpu, aligned, terms=sum(map(bool, dtypes[1:3])), crews=several)
         if split.is_ring:
             yield Build("split_norm.SplitNorm", split, (*dtypes, "int64"), flags, gpu.arch)

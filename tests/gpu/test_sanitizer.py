@@ -171,7 +171,8 @@ def test_rows_go_around_the_ring():
     assert {sanitized.stages(work) for work in around} > {3, 7}
     assert len(once) == len(sanitized.chosen("softmax", "lightest"))
     every = {sanitized.kind(*work) for work in sanitized.work("softmax")} - {None}
-    assert {sanitized.kind(*work) for work in once} == every
+    crews = {found for found in every if found[2] == "crews"}  # of more rows than their rings have stages
+    assert {sanitized.kind(*work) for work in once} == every - crews
     assert all(case.rows <= stages for case, builds in once if (stages := sanitized.stages((case, builds))))
 
 

@@ -42,7 +42,7 @@ ANYWHERE = [
     (2041, 2, 1, 128, 128, 2, "registers"),  # 4 KiB and a vector more: the last that is trimmed in registers
     (2042, 2, 1, 160, 160, 2, "registers"),
     (8191, 2, 2, 256, 256, 3, "registers"),  # 16 KiB and a vector more
-    (16384, 2, 4, 256, 256, 3, "registers"),
+    (16384, 2, 2, 256, 256, 5, "registers"),
     (50257, 2, 8, 256, 256, 4, "registers"),
     (200001, 2, 16, 288, 288, 6, "shared"),  # more than six vectors of 256 threads
     (8191, 4, 4, 256, 256, 3, "registers"),
@@ -190,8 +190,9 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (1, 262148, 4, "single"),
         (1, 1048576, 2, "single"),
         (2, 1048576, 4, "split"),
-        (64, 524288, 4, "split"),  # clusters of sixteen, seven at a time
-        (64, 350000, 4, ""),  # fourteen at a time
+        (32, 524288, 4, "split"),  # clusters of sixteen, seven at a time
+        (64, 524288, 4, "crews"),
+        (64, 350000, 4, "crews"),
         (32, 131072, 2, "cluster"),
         (64, 131072, 2, ""),  # shared memory holds more of them at a time
     ],
@@ -201,7 +202,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _layouts.few(rows, columns, itemsize, _layouts.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few in ("single", "split"))
+    assert isinstance(first, SplitTileConfig) == (few in ("single", "split", "crews"))
     assert few != "cluster" or first.keep == "registers"
 
 

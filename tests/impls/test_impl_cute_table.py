@@ -45,10 +45,10 @@ ODD = [1, 7, 8191, 50257]
 # Rows of whole vectors that start elsewhere: one of each kind of layout that unaligned rows have.
 PACKED = [1, 3, 13, 66, 127, 243, 769, 1180, 1279]
 SHIFTED = [128, 1000, 2048, 4096, 14000, 16384, 65536, 151936, 262144]
-BESIDE_REGISTERS = ("rmsnorm", "float16", 100003)  # in shared memory, unlike shorter and longer rows
+BESIDE_REGISTERS = ("layernorm", "float16", 6201)  # in shared memory, unlike shorter and longer rows
 # Rows of a million columns have 64 registers a thread at the most; norms, whose weights are there too, spill.
 BESIDE_STACK_BYTES = 48
-SPLIT_STACK_BYTES = 32
+SPLIT_STACK_BYTES = 48
 LONG_STACK_BYTES = {"layernorm": 152}
 
 
@@ -244,7 +244,8 @@ def test_two_shares_of_a_long_row_are_on_a_multiprocessor(dtype, columns):
     """With one, as 704 threads of eight vectors are, rows of 706479 float16 were at 57 % of the roof."""
     columns = columns * 4 // _plans.ITEM_BYTES[dtype] + (dtype != "float32" and columns % 2)
     layout = WHOLE_VECTORS if _plans.whole_vectors(columns, _plans.ITEM_BYTES[dtype]) else ANYWHERE
-    kernel = compiled(builds(cell("softmax", dtype, columns, layout))[0])
+    of_rows = [build for build in builds(cell("softmax", dtype, columns, layout)) if isinstance(build.config, RowTileConfig)]
+    kernel = compiled(of_rows[0])
     config = kernel.config
     assert (config.keep, config.cluster, config.threads) == ("shared", 16, 448)
     assert kernel.resident >= 2
@@ -252,13 +253,13 @@ def test_two_shares_of_a_long_row_are_on_a_multiprocessor(dtype, columns):
 
 
 def test_rows_that_are_split_over_the_whole_gpu():
-    sizes, codes = ((1048576, True), (1000001, False), (100_000_000, True)), {}
-    rows = itertools.product(("float16", "float32"), sizes, ("single", "split"))
+    sizes, codes = ((1048576, True), (700001, False), (100_000_000, True)), {}
+    rows = itertools.product(("float16", "float32"), sizes, ("single", "split", "crews"))
     for dtype, (columns, aligned), few in drawn(rows, __name__, "split rows"):
         build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, few))
         config = build.config
         assert isinstance(config, SplitTileConfig)
-        assert config.is_ring == (few == "split" and columns < 10**7)
+        assert config.is_ring == (few != "single" and columns < 10**7)
         kernel = compiled(build)
         kernel.held_to_split()
         codes[dtype, columns, few] = kernel.code
@@ -283,4 +284,5 @@ def test_the_cells_are_every_kind_of_layout():
         assert {config.cluster for config in found} == {1, 2, 4, 8, 16} - between
         assert {config.rows > 1 for config in found} == {config.is_even for config in found} == {True, False}
         kept = itertools.product(("registers", "shared"), (True, False))
-        assert {(config.keep, config.aligned) for config in found} >= {*kept}
+        last = {("shared", False)} if operator == "rmsnorm" else set()  # such rows are in registers, or split
+        assert {(config.keep, config.aligned) for config in found} >= {*kept} - last

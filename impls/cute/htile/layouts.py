@@ -41,19 +41,23 @@ SHORT_ROWS_THREADS = 256
 COLUMN_TERMS = 2
 FEW_THREADS = 256
 MIN_LOOSE = 16
-LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 32 * 1024, 28 * 1024, 56 * 1024
-LAYER_VECTORS, LAYER_THREADS = 11, 288  # of two CTAs of 320 threads there is no room
+LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 32 * 1024, 30 * 1024, 56 * 1024
+LAYER_VECTORS, LAYER_THREADS, MIN_THREADS_VECTORS = 11, 288, {2: 16, 4: 13}  # of two CTAs of 320 threads there is no room
 # The same with a residual, or for rows that start anywhere.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
 UNALIGNED_SHARE_BYTES = 32 * 1024  # shares that start anywhere have two ends each
 # Rows that start anywhere are 2 to 5 % faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
 # to 26 registers more, and CTAs find no room.
-BLOCK, REGISTER_VECTORS = 128, 6
+BLOCK, REGISTER_VECTORS, LARGE_NARROW = 128, 6, 13.5
 UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 4 * 1024, 2 * 1024  # of norms
 GRADIENT_SHARE_BYTES = 12 * 1024
-LAYER_ROW_BYTES = 48 * 1024
-LAYER_IDLE = ((6, 6.5), (12, 15))  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the next block idle
+# LayerNorm: BLOCKs of vectors up to which a row has so many CTAs, BLOCKs of threads in each, and CTAs beside it (0: any number).
+LAYER_BLOCKS = {
+    2: ((6, 1, 1, 0), (16, 1, 2, 0), (21, 1, 3, 3), (32, 1, 4, 2)),
+    4: ((5, 1, 1, 0), (10, 1, 2, 0), (15, 1, 3, 0), (28, 1, 4, 0), (42, 2, 3, 3)),
+}
+LAYER_IDLE = (6, 6.5)  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the second block idle
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
 # 7.2 us in the layout for many rows; from 64 rows on this loses.
 FEW_SHARE_BYTES = 8 * 1024
@@ -75,6 +79,8 @@ def choose(
     if whole.vectors * VECTOR_BYTES <= _single_bytes(aligned, terms, tiles):
         return _single(whole, terms, tiles)
     if not aligned and (config := _anywhere(whole, terms, tiles, largest)):
+        return config
+    if aligned and terms == tiles == 1 and (config := _norm_shares(whole, largest)):
         return config
     whole = replace(whole, keep="shared")
     if terms >= COLUMN_TERMS:
@@ -146,15 +152,17 @@ def _anywhere(whole: RowTileConfig, terms: int, tiles: int, largest: int) -> Row
 
 
 def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """256 threads of up to six vectors, of long float32 rows 384: shares of 8 to 16 KiB, then larger ones in 8 CTAs and 16."""
-    row_bytes = whole.vectors * VECTOR_BYTES
-    cluster = min(SAFE_CLUSTER, power(ceil_div(row_bytes, SHARE_BYTES)))
-    if share(whole.vectors, cluster) > REGISTER_VECTORS * 2 * BLOCK:
+    """256 threads of up to six vectors, 384 for some long rows: shares of 8 to 18 KiB, then larger ones in 8 CTAs and 16."""
+    narrow = whole.itemsize == 2
+    cluster = min(SAFE_CLUSTER, max(2, power(ceil_div(whole.vectors, (9 if narrow else 8) * BLOCK))))
+    each = share(whole.vectors, cluster)
+    is_large = narrow and REGISTER_VECTORS * 2 * BLOCK < each <= LARGE_NARROW * BLOCK
+    if each > REGISTER_VECTORS * 2 * BLOCK and not is_large:
         cluster = largest
     each = share(whole.vectors, cluster)
-    threads = BLOCK * (2 if each <= REGISTER_VECTORS * 2 * BLOCK or whole.itemsize == 2 else 3)
+    threads = BLOCK * (3 if is_large or (each > REGISTER_VECTORS * 2 * BLOCK and not narrow) else 2)
     vectors = ceil_div(each, threads)
-    registers = (16 if whole.itemsize == 2 else 8) + 8 * vectors
+    registers = (16 if narrow else 8) + 8 * vectors
     config = replace(_clusters(whole, cluster, threads), resident=REGISTERS // (registers * threads))
     return config if vectors <= REGISTER_VECTORS else None
 
@@ -177,24 +185,37 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
         config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
         return None if narrow or config.vectors_per_thread > REGISTER_VECTORS else config
     each = share(whole.vectors, cluster)
+    if narrow and (each <= 10 * BLOCK or 12 * BLOCK < each <= 14 * BLOCK):
+        beside = 3 if each > 10 * BLOCK else 5 if cluster > 1 else 0
+        return replace(_clusters(whole, cluster, 2 * BLOCK), resident=beside)
     if each <= 12 * BLOCK:
         return _clusters(whole, cluster, (3 if narrow else 2) * BLOCK)
     if 16 * BLOCK < each <= 18 * BLOCK:
         return replace(_clusters(whole, cluster, 3 * BLOCK), resident=2)
     if not narrow and cluster > 2 and each <= 15 * BLOCK:
         return _clusters(whole, cluster // 2, 5 * BLOCK)
-    return None if cluster == SAFE_CLUSTER and each <= 14 * BLOCK else _clusters(whole, cluster, 4 * BLOCK)
+    return _clusters(whole, cluster, 4 * BLOCK)
+
+
+def _norm_shares(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
+    """RMSNorm of 56 KiB to 0.4 MiB: four to seven vectors per thread."""
+    cluster = power(ceil_div(whole.vectors, 14 * BLOCK))
+    config = _clusters(whole, cluster, 2 * BLOCK)
+    return replace(config, resident={6: 3, 7: 2}.get(config.vectors_per_thread, 4)) if 2 < cluster <= largest else None
 
 
 def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
-    """One row per CTA, for pieces of weights, and all of it: with several CTAs weights that start anywhere cost 5 to 20 %."""
-    narrow, row_bytes = whole.itemsize == 2, whole.vectors * VECTOR_BYTES
+    """One row per CTA, or two for one of float32, for pieces of weights: with more CTAs these cost 5 to 20 %."""
+    narrow, blocks = whole.itemsize == 2, whole.vectors / BLOCK
     if narrow and whole.vectors <= 7 * WARP:
         return _rows(whole, WARP)
-    few, most = (7, REGISTER_VECTORS) if narrow else (4, 5)
-    threads = 2 * WARP if whole.vectors <= few * 2 * WARP else ceil_div(whole.vectors, most * BLOCK) * BLOCK
-    is_idle = narrow and any(above * BLOCK < whole.vectors <= upto * BLOCK for above, upto in LAYER_IDLE)
-    return None if is_idle or row_bytes > LAYER_ROW_BYTES else _clusters(whole, 1, threads)
+    if whole.vectors <= (7 if narrow else 4) * 2 * WARP:
+        return _clusters(whole, 1, 2 * WARP)
+    if narrow and LAYER_IDLE[0] < blocks <= LAYER_IDLE[1]:
+        return None
+    fits = (found for most, *found in LAYER_BLOCKS[whole.itemsize] if blocks <= most)
+    cluster, wide, beside = next(fits, (0, 0, 0))
+    return replace(_clusters(whole, cluster, wide * BLOCK), resident=beside) if cluster else None
 
 
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
@@ -225,7 +246,7 @@ def _layer_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     if row_bytes > cluster * LARGE_LAYER_BYTES:
         cluster = largest
     each = share(whole.vectors, cluster)
-    if each <= MAX_VECTORS * MIN_THREADS:
+    if each <= MIN_THREADS_VECTORS[whole.itemsize] * MIN_THREADS:
         return _clusters(whole, cluster, MIN_THREADS)
     return _clusters(whole, cluster, max(min(LAYER_THREADS, _threads(each, LAYER_VECTORS)), _threads(each, MAX_VECTORS)))
 

@@ -43,7 +43,10 @@ class SplitNorm:
                 for vector, number in ((rstd, scale), (mean, pair[0])):
                     if const_expr(vector is not None):
                         leave(context, vector, place, number)
-            value = (value - pair[0] if const_expr(self.layer) else value) * scale
+            if const_expr(self.layer and self.config.itemsize == 2):  # as in `norm.Norm`
+                value = value * scale - pair[0] * scale
+            else:
+                value = (value - pair[0] if const_expr(self.layer) else value) * scale
             value = value if const_expr(weight is None) else value * terms[0].values(*place[1:])
             return value if const_expr(bias is None) else value + terms[1].values(*place[1:])
 
