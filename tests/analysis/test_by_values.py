@@ -9,7 +9,7 @@ from softbench.analysis.leaderboard.formatting import section_title, sections, s
 from softbench.render import report, tables
 
 
-def measured(slower, spread=1e-4):
+def measured(slower, spread):
     """Two sizes with normal values and single peaks, with which `lazy` takes `slower` as long in the first."""
     records = []
     for times in (1, 2):
@@ -20,23 +20,21 @@ def measured(slower, spread=1e-4):
     return run(records)
 
 
-def board(*given):
-    return leaderboard.build(measured(*given))
-
-
-@over("slower, ratio", [(1.25, "1.25"), (0.8, "0.80"), (1.01, ""), (1.0, "")])
-def test_times_that_are_apart_by_two_percent_are_named(slower, ratio):
-    found = by_values.notes(board(slower))
+@over("slower, spread, ratio", [(1.25, 1e-4, "1.25"), (0.8, 1e-4, "0.80"), (1.01, 1e-4, ""), (1.05, 1e-4, "1.05"), (1.05, 0.1, "")])
+def test_times_that_are_apart_by_two_percent_are_named(slower, spread, ratio):
+    run = measured(slower, spread)
+    board = leaderboard.build(run)
+    found = by_values.notes(board)
     said = f"lazy takes {ratio}x as long with the values peaked as with normal ones, in 1 of 2 cases of softmax."
     assert found == ([said] if ratio else [])
-    shown = " ".join(tables.board_tables(board(slower)).split())
-    assert (said in shown) == bool(ratio)
-    assert (said in report.render(measured(slower))) == bool(ratio)
+    shown = " ".join(tables.board_tables(board).split())
+    assert (said in shown) == (said in report.render(run)) == bool(ratio)
 
 
 def test_other_values_have_a_row_and_an_id():
-    assert [section_title(key) for key in sections(board(1))] == ["softmax, float16"]
-    assert [shape_text(case.case) for case in board(1).cases][-1].endswith("] peaked")
+    board = leaderboard.build(measured(1, 1e-4))
+    assert [section_title(key) for key in sections(board)] == ["softmax, float16"]
+    assert [shape_text(case.case) for case in board.cases][-1].endswith("] peaked")
     case = softmax_case(distribution="peaked")
     assert (case.id, softmax_case(distribution="peaked", timed=False).id) == (
         "softmax-float16-4096x1024-peaked-timed",
@@ -48,8 +46,3 @@ def test_rows_say_what_differs():
     own = [CaseBoard(softmax_case(params=(("k", 1), ("scale", s))), {}) for s in (0.125, 0.08838834764831845, 0.0884)]
     assert shape_texts(own[:2]) == ["[4096, 1024] scale 0.125", "[4096, 1024] scale 0.0884"]
     assert shape_texts(own) == [found.case.id for found in own]
-
-
-def test_times_whose_intervals_overlap_are_not_named():
-    assert by_values.notes(board(1.05)) != []
-    assert by_values.notes(board(1.05, 0.1)) == []

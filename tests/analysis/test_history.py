@@ -60,6 +60,8 @@ def test_scores_of_other_cases_are_not_joined():
     assert [point.question for point in mine.points] == [0, 1, 0]
     assert [round(point.value, 1) for point in mine.points] == [80.0, 59.6, 80.0]
     assert summary.drawing(mine, 59.6, 80.0, 3) == "█|▁|█"
+    near = replace(mine, points=(history.Point(0, 98.4), history.Point(2, 98.3)))
+    assert summary.drawing(near, 98.3, 98.4, 3) == "█·█"
     (figure,) = figures(found)
     stretches = [series for series in figure.views[0].series if series.name == "mine"]
     assert [len(series.x) for series in stretches] == [1, 1, 1]
@@ -70,11 +72,6 @@ def test_the_longest_history_is_drawn_first():
     (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
     labels = [[view.label for view in figure.views] for figure in figures(found)]
     assert labels == [["softmax", "a_norm"], [CASE.id, norms[0].case.id]]
-
-
-def test_what_is_nearly_the_same_looks_so():
-    line = history.Line("softmax", "mine", (history.Point(0, 98.4), history.Point(2, 98.3)))
-    assert summary.drawing(line, 98.3, 98.4, 3) == "█·█"
 
 
 def test_another_machine_or_clock_has_a_history_of_its_own():
