@@ -5,8 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
-from support import builders as make
-from support.builders import ended, roof_of, run, softmax_case, timed
+from support.builders import board, ended, roof_of, run, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis.leaderboard import headline
@@ -18,24 +17,16 @@ CASE = softmax_case()
 WIDE = softmax_case(columns=2048)
 
 
-def board(*records, clock="graph"):
-    return make.board(records, clock)
-
-
-def noisy(case, name, ns):
-    """Two placements of a busy CPU, which say next to nothing."""
-    return timed(case, name, ns, clock="wall", placements=2, spread=0.4)
-
-
 def open_board():
-    times = (("torch_eager", 2e4), ("own", 3e4))
-    return board(*(noisy(case, *own) for case in (CASE, WIDE) for own in times), clock="wall")
+    """Two placements of a busy CPU, which say next to nothing."""
+    noisy, times = {"clock": "wall", "placements": 2, "spread": 0.4}, (("torch_eager", 2e4), ("own", 3e4))
+    return board([timed(case, *own, **noisy) for case in (CASE, WIDE) for own in times], "wall")
 
 
 def test_the_verdict_names_the_machine_once():
     norm = replace(CASE, operator="rmsnorm")
     records = [timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
-    said = headline.verdict(board(*records, timed(WIDE, "ours", 7e5), timed(WIDE, "theirs", 7e5)))
+    said = headline.verdict(board([*records, timed(WIDE, "ours", 7e5), timed(WIDE, "theirs", 7e5)]))
     assert said == (
         "ours leads softmax on NVIDIA H200: score 100.0; 1.12x theirs [1.11, 1.12]; alone the fastest in 1 and tied for it in 1 "
         "of 2 cases. ours leads rmsnorm: score 100.0; 1.25x theirs [1.24, 1.25]; alone the fastest in 1 of 1 case."
@@ -67,19 +58,19 @@ def test_the_same_on_page_terminal_and_badge():
 def test_one_decided_case_makes_a_leader():
     third = softmax_case(columns=4096)
     records = [timed(third, name, ns, clock="wall") for name, ns in (("torch_eager", 1e4), ("own", 9e4))]
-    found = board(*open_board().records, *records, clock="wall")
+    found = board([*open_board().records, *records], "wall")
     assert "torch_eager leads softmax" in headline.verdict(found)
     assert headline.undecided_note(found) == ""
 
 
 def test_who_is_nowhere_the_fastest_leads_nobody():
     times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
-    found = board(*(timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE))))
+    found = board(timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE)))
     assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
 
 
 def test_who_is_alone_leads_nobody():
-    alone = board(timed(CASE, "own", 2e4), timed(CASE, "torch_eager", 3e4, role="reference"))
+    alone = board([timed(CASE, "own", 2e4), timed(CASE, "torch_eager", 3e4, role="reference")])
     said = headline.verdict(alone)
     assert said == "own alone was ranked of softmax on NVIDIA H200: score 100.0, 1.50x torch_eager [1.49, 1.51]."
     assert "undecided" not in badge(alone)
@@ -92,7 +83,7 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
     close = [timed(case, name, ns + (name == "b"), spread=0.05) for case, name, ns in pairs]
     clear = [timed(cases[0], name, ns) for name, ns in (("a", 5e4), ("b", 5.02e4))]
     roofs = [roof_of(case, 4e4) for case in cases]
-    said = headline.verdict(board(*close, *clear, *roofs))
+    said = headline.verdict(board([*close, *clear, *roofs]))
     assert re.match(r"Nobody leads softmax on NVIDIA H200: \w scores best, 8\d(\.\d)? ±\d", said)
     assert re.search(r"but \w, 8\S+ ±\S+, may be as fast: 1\.0\d?x \[0\.\d+, 1\.\d+\]\.$", said)
 
@@ -100,12 +91,12 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
 def test_a_baseline_that_is_not_ranked_says_so():
     wrong = ended(softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
     times = (("ours", 4e4), ("theirs", 5e4), ("torch_eager", 8e4))
-    found = board(*(timed(CASE, *own) for own in times), wrong)
+    found = board([*(timed(CASE, *own) for own in times), wrong])
     assert "2.00x torch_eager† [1.99, 2.01]" in headline.verdict(found)
     assert "vs torch_eager†" in tables.ranking_table(found)
 
 
 @over("high, half", [(3e4, 50.0), (math.inf, math.inf), (None, None)])
 def test_half_the_interval_in_per_cent(high, half):
-    cell = replace(board(timed(CASE, "own", 2e4)).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
+    cell = replace(board([timed(CASE, "own", 2e4)]).cases[0].cells["own"], latency_ns=2e4, low_ns=1e4, high_ns=high)
     assert cell.half_width == half

@@ -81,16 +81,9 @@ def test_a_leader_that_fails_now_leads_no_more():
     assert leads(first, failed)[-1] == ("b", 1)
 
 
-@over(
-    "asked, expected",
-    [
-        ([{"x", "y"}, {"x", "y", "z"}], (["x", "y"], [0, 1])),
-        ([{"x"}, set(), {"x", "y", "z"}], (["x", "y", "z"], [2])),
-        ([{"x", "y"}, {"y", "z"}, {"x", "y", "z", "w"}], (["y", "z"], [1, 2])),
-    ],
-)
-def test_runs_are_compared_over_cases_that_all_of_them_have(asked, expected):
-    assert fixed(asked) == expected
+@over("asked, cases, runs", [("xy xyz", "xy", [0, 1]), ("x  xyz", "xyz", [2]), ("xy yz wxyz", "yz", [1, 2])])
+def test_runs_are_compared_over_cases_that_all_of_them_have(asked, cases, runs):
+    assert fixed([*map(set, asked.split(" "))]) == ([*cases], runs)
 
 
 def stepped():
