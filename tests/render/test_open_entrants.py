@@ -56,7 +56,7 @@ def test_the_terminal():
 
 
 def test_open_implementations_are_not_folded():
-    found = [timed(CASES[0], f"hidden{n}", 2e3 + n, tier=OPEN, open_because=WHY) for n in range(4)]
+    found = [timed(CASES[0], f"hidden{n}", 2e3, tier=OPEN, open_because=WHY) for n in range(4)]
     text = tables.ranking_table(board([*records(), *found]))
     assert "no pass in a timed case" not in text
     assert all(f"open: hidden{n} is open in 1 of 3 cases: {WHY}" in text for n in range(4))

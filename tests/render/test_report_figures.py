@@ -68,28 +68,28 @@ def test_where_flops_count_shapes_stand_side_by_side():
     assert "ratio" not in found
     (view,) = found["shapes"]["views"]
     a = named(view)["a"]
-    assert view["label"] == "softmax, float16"
-    assert a["x"][0] == "[16, 32, 64, 64]" or len(a["x"]) == 3
+    assert (view["label"], len(a["x"])) == ("softmax, float16", 3)
     assert all(ratio > 0 for ratio in a["y"])
 
 
+def heating(start):
+    return {"telemetry": tuple(Telemetry(1980, 3201, 500, start + p) for p in range(8))}
+
+
 def test_drift_counts_placements_through_the_run():
-    states = tuple(Telemetry(1980, 3201, 500, 40 + p) for p in range(8))
-    roofs = [roof_of(case, 4e4, telemetry=states) for case in (CASE, WIDE)]
+    roofs = [roof_of(case, 4e4, **heating(40)) for case in (CASE, WIDE)]
     figure = drawn(run([*roofs, timed(CASE, "a", 5e4)]))["drift"]
     assert [pane["title"] for pane in figure["panes"]] == ["roof, ± %", "SM clock, MHz", "temperature, °C", "power, W"]
     roof, _, heat, _ = figure["views"][0]["series"]
     assert roof["x"] == heat["x"] == list(range(1, 17))
-    assert heat["y"] == [40, 41, 42, 43, 44, 45, 46, 47] * 2
+    assert heat["y"] == [*range(40, 48)] * 2
     assert max(map(abs, roof["y"])) < 0.1
     assert heat["keys"][8] == f"{WIDE.id}, placement 1"
 
 
 def test_of_several_gpus_each_has_a_drift_of_its_own():
-    roofs = []
-    for at, (case, gpu) in enumerate([(CASE, "GPU-b"), (WIDE, "GPU-a"), (THIRD, "GPU-b")]):
-        states = tuple(Telemetry(1980, 3201, 500, 40 + 10 * at + p) for p in range(8))
-        roofs.append(replace(roof_of(case, 4e4, telemetry=states), gpu=gpu))
+    places = ((CASE, "GPU-b", 40), (WIDE, "GPU-a", 50), (THIRD, "GPU-b", 60))
+    roofs = [roof_of(case, 4e4, gpu=gpu, **heating(start)) for case, gpu, start in places]
     figure = drawn(run(roofs, device={**GPU, "gpus": ["GPU-a", "GPU-b", "GPU-c"]}))["drift"]
     assert [view["label"] for view in figure["views"]] == ["GPU 1 of 2, GPU-a", "GPU 2 of 2, GPU-b"]
     (one, _, first, _), (both, _, second, _) = (view["series"] for view in figure["views"])

@@ -19,6 +19,7 @@ from softbench.render.report.slices import slices
 
 CASE = softmax_case(32768, 1024)
 WIDE = softmax_case(4096, 131072)
+SMALL_CASE = softmax_case(64, 128)
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_regimes(rows, columns, dtype, expected):
 
 @over("flops_a_byte, expected", [(1, MEMORY), (199, MEMORY), (200, ARITHMETIC), (4096, ARITHMETIC)])
 def test_where_flops_count_they_make_the_regime(flops_a_byte, expected):
-    record = timed(softmax_case(1, 64), "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
+    record = timed(CASE, "a", 5e4, ideal_bytes=1000, ideal_flops=1000 * flops_a_byte)
     (case,) = built([record]).cases
     assert regime(case) is expected
 
@@ -71,8 +72,7 @@ def test_the_ranking_is_the_leaderboards(page):
 
 
 def test_who_was_never_timed_is_named_below_the_ranking():
-    records = [timed(CASE, "a", 5e4), ended(CASE, "b"), ended(CASE, "c", Status.CRASHED, "signal 11")]
-    found = pages.shown(run(records))
+    found = pages.shown(run([timed(CASE, "a", 5e4), ended(CASE, "b"), ended(CASE, "c", Status.CRASHED, "signal 11")]))
     assert [row[1] for row in tables(found, "ranking", "ranking")[0].rows()] == ["a"]
     assert "Without a timed pass: b, c." in found.find("ranking").text
 
@@ -154,14 +154,12 @@ def test_hard_cases_say_who_fails_what(page):
 
 
 def test_calls_invert_a_rank():
-    small = softmax_case(64, 128)
-    first = two_clocks(small, "first", 8e3, 12e3)
-    second = two_clocks(small, "second", 9e3, 10e3)
-    (found,) = inversions(built([first, second]))
+    both = [two_clocks(SMALL_CASE, *cell) for cell in (("first", 8e3, 12e3), ("second", 9e3, 10e3))]
+    (found,) = inversions(built(both))
     assert (found.clock, found.first, found.second) == ("call", "first", "second")
     assert found.other_ns == pytest.approx((12e3, 10e3), rel=0.01)
     assert found.ranked_ns == pytest.approx((8e3, 9e3), rel=0.01)
-    text = pages.shown(run([first, second])).find("clocks").text
+    text = pages.shown(run(both)).find("clocks").text
     assert "⇅ second 0.009997 before first 0.0120" in text
 
 
@@ -169,7 +167,7 @@ def test_calls_invert_a_rank():
     "case, first, second, spread",
     [
         (WIDE, (8e5, 12e3), (9e5, 10e3), 1e-4),  # shorter than the kernels
-        (softmax_case(64, 128), (8e3, 12.0e3), (9e3, 11.9e3), 0.2),  # overlapping intervals
+        (SMALL_CASE, (8e3, 12.0e3), (9e3, 11.9e3), 0.2),  # overlapping intervals
     ],
 )
 def test_calls_that_invert_nothing(case, first, second, spread):
@@ -188,10 +186,9 @@ def test_a_ladder_tells_what_each_step_is_worth(page):
 def test_the_order_of_a_ladder():
     rungs = {"best": ("l/best.py", 4e4), "quick": ("l/ladder.py", 4.5e4), "slow": ("l/ladder.py", 9e4)}
     records = [timed(CASE, name, ns, variant=variant(name, "l", path=path)) for name, (path, ns) in rungs.items()]
-    laddered = run(records, sources=dict.fromkeys(("best", "quick", "slow"), "0"))
-    (shown,) = tables(pages.shown(laddered), "ladders", "ladder")
+    (shown,) = tables(pages.shown(run(records, sources=dict.fromkeys(rungs, "0"))), "ladders", "ladder")
     assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
-    single_files = run([timed(CASE, name, 5e4) for name in ("a", "b")])
+    single_files = run([timed(CASE, name, 5e4) for name in "ab"])
     assert "ladders" not in outline.panels(pages.shown(single_files))
 
 
