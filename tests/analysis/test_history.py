@@ -91,6 +91,9 @@ def folder(cwd):
     for number, (name, records) in enumerate(runs.items(), 1):
         written(cwd / "runs", *records, run_id=name, started=f"2026-01-0{number}T10:20:30Z")
     (cwd / "runs" / "zzz.jsonl").write_text("no run\n")
+    written(cwd / "hard", ended(HARD, "mine"), run_id="h")
+    (cwd / "bad").mkdir()
+    (cwd / "bad" / "x.jsonl").write_text("x")
 
 
 def test_the_command(folder, says):
@@ -127,8 +130,4 @@ def test_the_page_draws_it(folder, says):
     ],
 )
 def test_what_cannot_be_used(folder, says, arguments, words_):
-    if not Path("bad").exists():
-        written(Path("hard"), ended(HARD, "mine"), run_id="h")
-        Path("bad").mkdir()
-        Path("bad/x.jsonl").write_text("x")
     assert words_ in says("history", *arguments, status=2)

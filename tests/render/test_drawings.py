@@ -135,10 +135,8 @@ def run(cwd, monkeypatch):
     pages.stored(cwd)
 
 
-@pytest.mark.usefixtures("run")
-def test_the_command_writes_a_figure_and_names_its_views(says):
-    said = says(*RATIO, "x.svg")
-    assert said.startswith("written: x.svg\nviews of ratio:\n  --view 1  softmax, ")
+def test_the_command_writes_a_figure_and_names_its_views(run, says):
+    assert says(*RATIO, "x.svg").startswith("written: x.svg\nviews of ratio:\n  --view 1  softmax, ")
     says(*RATIO, "z.svg", "--view", "2")
     assert Path("x.svg").read_bytes() != Path("z.svg").read_bytes()
     for arguments, words in (
@@ -158,8 +156,7 @@ def program(folder, name, script):
 
 
 @over("name", ["google-chrome", "rsvg-convert"])
-@pytest.mark.usefixtures("run")
-def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
+def test_a_png_is_what_the_first_program_makes_of_the_svg(run, tmp_path, name):
     drawing = r"""printf '\211PNG\r\n\032\n' > "$out"; for word in "$@"; do echo "$word" >> "$out"; done"""
     program(tmp_path / "bin", name, drawing)
     program(tmp_path / "bin", "google-chrome-stable", "exit 1")
@@ -173,26 +170,22 @@ def test_a_png_is_what_the_first_program_makes_of_the_svg(tmp_path, name):
 @over(
     "script, words",
     [
-        (None, "softbench: a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one"),
+        ("", "softbench: a PNG takes rsvg-convert (of librsvg) or Chromium, and neither is here: install one"),
         ("echo warning >&2; echo no font >&2; exit 3", "made no PNG ('no font'); write .svg, or save it by the page"),
         ("exit 0", "made no PNG ('it ended with 0')"),
         ('echo text > "$out"', "made no PNG"),
     ],
 )
-@pytest.mark.usefixtures("run")
-def test_where_no_png_can_be_made_one_line_says_why(tmp_path, says, script, words):
-    if script is not None:
+def test_where_no_png_can_be_made_one_line_says_why(run, tmp_path, says, script, words):
+    if script:
         program(tmp_path / "bin", "chromium", script)
-    said = says(*RATIO, "x.png", status=2)
-    assert words in said
-    wrong = says(*RATIO, "x.pdf", status=2)
-    assert "'x.pdf' ends in neither .svg nor .png" in wrong
+    assert words in says(*RATIO, "x.png", status=2)
+    assert "'x.pdf' ends in neither .svg nor .png" in says(*RATIO, "x.pdf", status=2)
     assert not list(tmp_path.glob("x.*"))
 
 
 def test_the_badge_says_who_leads():
-    roof = make.roof_of(CASE, 4_000)
-    board = make.board([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), roof])
+    board = make.board([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), make.roof_of(CASE, 4_000)])
     root = ET.fromstring(badge(board))
     assert [e.text for e in root.iter(f"{SVG}text")] == ["softmax on H200", "mine 80.0 % of roof"]
     assert root.find(f"{SVG}title").text == "softmax on H200: mine 80.0 % of roof"
