@@ -52,6 +52,9 @@ class Opened:
         grave = [entry for entry in found if entry["impact"] in ("serious", "critical")]
         return [(entry["id"], entry["nodes"][0]["html"][:200]) for entry in grave]
 
+    def unfold(self, within=""):
+        self.page.locator(f"{within} details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+
     def ready(self, word="page"):
         self.page.wait_for_selector(f"html[data-ready={word}]", timeout=60_000, state="attached")
         return self.page

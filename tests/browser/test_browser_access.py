@@ -9,11 +9,13 @@ from support.paths import KEPT
 from softbench.records import store
 
 pytestmark = pytest.mark.browser
+INK = "getComputedStyle(document.querySelector('.drawn text')).fill"
+PAGES = ("everything", "hostile", "failures")
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 
-def unfold(page, within=""):
-    page.locator(f"{within} details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+def cell_at(grid, row, column):
+    return grid.locator("tbody tr").nth(row).locator("td").nth(column)
 
 
 def background(page):
@@ -33,7 +35,7 @@ def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(page, focuse
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
-    below = page.locator(".heat").first.locator("tbody tr").nth(1).locator("td").nth(1)
+    below = cell_at(page.locator(".heat").first, 1, 1)
     assert focused(page) == int(below.get_attribute("data-cell"))
     page.keyboard.press("Enter")
     assert page.get_by_role("dialog").is_visible()
@@ -62,35 +64,25 @@ def test_a_cell_opens_by_keyboard_keeps_the_focus_and_gives_it_back(page, focuse
     ],
 )
 def test_keys_move_in_the_grid(page, key, place, focused):
-    rows = page.locator(".heat").first.locator("tbody tr")
-    rows.nth(3).locator("td").nth(2).focus()
+    grid = page.locator(".heat").first
+    cell_at(grid, 3, 2).focus()
     page.keyboard.press(key)
-    expected = rows.nth(place[0]).locator("td").nth(place[1])
-    assert focused(page) == int(expected.get_attribute("data-cell"))
-    assert page.locator(".heat").first.locator("td[tabindex='0']").count() == 1
-
-
-def test_the_baseline_can_be_picked_by_keyboard(open_run):
-    found = open_run(pages.everything())
-    before = found.texts("table.ranking .speedup")
-    found.page.locator("#baseline").focus()
-    found.page.keyboard.press("ArrowDown")
-    assert found.texts("table.ranking .speedup") != before
+    assert focused(page) == int(cell_at(grid, *place).get_attribute("data-cell"))
+    assert grid.locator("td[tabindex='0']").count() == 1
 
 
 def test_the_theme_follows_the_system_until_it_is_set(open_run):
     found = open_run(pages.everything())
     page, light, dark = found.page, "rgb(255, 255, 255)", "rgb(20, 23, 27)"
-    ink = "getComputedStyle(document.querySelector('.drawn text')).fill"
     assert background(page) == light
     page.emulate_media(color_scheme="dark")
     assert background(page) == dark
-    assert page.evaluate(ink) == "rgb(230, 233, 237)"
+    assert page.evaluate(INK) == "rgb(230, 233, 237)"
     page.get_by_role("button", name="theme").focus()
     page.keyboard.press("Enter")
     assert page.get_by_role("button", name="theme: light").count() == 1
     assert background(page) == light
-    assert page.evaluate(ink) == "rgb(27, 31, 36)"
+    assert page.evaluate(INK) == "rgb(27, 31, 36)"
     page.emulate_media(color_scheme="light")
     page.get_by_role("button", name="theme").click()
     assert background(page) == dark
@@ -100,7 +92,7 @@ def test_the_theme_follows_the_system_until_it_is_set(open_run):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["everything", "hostile", "failures"])
+@pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_serious_fault(open_run, name, scheme):
     assert open_run(getattr(pages, name)(), color_scheme=scheme).grave_faults() == []
 
@@ -108,7 +100,7 @@ def test_axe_finds_no_serious_fault(open_run, name, scheme):
 @pytest.mark.parametrize("path", KEPT, ids=store.run_name)
 def test_axe_finds_no_serious_fault_in_committed_runs(open_run, path):
     found = open_run(store.read(path))
-    unfold(found.page)
+    found.unfold()
     assert found.grave_faults() == []
 
 
@@ -117,7 +109,7 @@ def test_axe_finds_no_serious_fault_in_the_details(open_run, settings):
     found = open_run(pages.everything(), **settings)
     for selector in (".heat td[data-cell]", ".matrix td.failed"):
         found.page.locator(selector).first.click()
-        unfold(found.page, "dialog")
+        found.unfold("dialog")
         assert found.grave_faults() == []
         found.page.keyboard.press("Escape")
 
@@ -129,7 +121,7 @@ def test_it_prints(open_run):
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 40
     page.emulate_media(media="print")
     assert background(page) == "rgb(255, 255, 255)"
-    assert page.evaluate("getComputedStyle(document.querySelector('.drawn text')).fill") == "rgb(27, 31, 36)"
+    assert page.evaluate(INK) == "rgb(27, 31, 36)"
     for hidden in (".toolbar", "#metric", ".figure-controls", ".copyable button"):
         assert not page.locator(hidden).first.is_visible()
     assert page.locator("svg.drawn").first.is_visible()
@@ -139,12 +131,12 @@ def test_it_prints(open_run):
     assert page.locator("#drift").bounding_box()["height"] < 703
 
 
-@pytest.mark.parametrize("name", ["everything", "hostile", "failures"])
+@pytest.mark.parametrize("name", PAGES)
 def test_it_fits_a_phone(open_run, name):
-    page = open_run(getattr(pages, name)(), **PHONE).page
-    wide = "document.documentElement.scrollWidth"
+    found = open_run(getattr(pages, name)(), **PHONE)
+    page, wide = found.page, "document.documentElement.scrollWidth"
     assert page.evaluate(wide) == 390
-    unfold(page, "main")
+    found.unfold("main")
     assert page.evaluate(wide) == 390
     for table in page.locator("table.ranking").all():
         heads, cells = (table.locator(f"{row} > :visible").count() for row in ("thead tr", "tbody tr:first-child"))

@@ -46,7 +46,7 @@ def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     found = open_page(PAGES[name](), **settings)
     assert found.requests == [found.path.as_uri()]
     assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    found.page.locator("details").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    found.unfold()
     assert found.grave_faults() == []
     figures = found.page.locator("td:not(.text)").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
     assert {*figures} == {"nowrap"}
