@@ -32,6 +32,10 @@ def measured(case, ns=5_000, source="0" * 8, name="mine"):
     return [own, timed(case, "torch_eager", 10_000), roof_of(case, 4_000)]
 
 
+TWO = (
+    made("a", 1, *measured(CASE, 5_000), timed(CASE, "only_here", 6_000), *measured(OTHER, 5_000)),
+    made("b", 2, *measured(CASE, 8_000), ended(CASE, "fails", Status.CRASHED), device=H100),
+)
 EAGER = {(case.id, "torch_eager"): 10_000 for case in (CASE, OTHER)}
 
 
@@ -94,7 +98,7 @@ def test_a_failure_of_an_older_version_is_not_the_newer_ones():
 
 
 def test_another_machine_is_another_section():
-    here, there = made("a", 1, *measured(CASE, 5_000)), made("b", 2, *measured(CASE, 8_000), device=H100)
+    here, there = TWO
     sections = arrange([there, here])
     assert [section.title for section in sections] == ["NVIDIA H100", "NVIDIA H200"]
     assert [cells(section)[CASE.id, "mine"] for section in sections] == [8_000, 5_000]
@@ -138,12 +142,6 @@ def test_claims_take_versions_and_refuse_machines():
 
 def machines(*runs):
     return [Machine(s.title, leaderboard.build(s.run), s.passports, s.notes) for s in arrange(runs)]
-
-
-TWO = (
-    made("a", 1, *measured(CASE, 5_000), timed(CASE, "only_here", 6_000), *measured(OTHER, 5_000)),
-    made("b", 2, *measured(CASE, 8_000), ended(CASE, "fails", Status.CRASHED), device=H100),
-)
 
 
 def test_machines_share_percent_of_roof_and_failures():
