@@ -109,14 +109,14 @@ def test_a_contest_is_the_last_heat_of_both():
 @over(
     "found, words",
     [
-        (contest(1.018), r"c{12} 1\.8\d % slower than v1 \[1\.7\d, 1\.8\d\]: bad"),
-        (contest(0.9), r"c{12} (9\.9|10\.0)\d % faster than v1 \[(9\.9|10\.0)\d, 10\.0\d\]: bad"),
-        (contest(1.5, placements=1), r"c{12} \S+ % slower than v1 \[unknown\]: bad"),
-        (contest(1, status=Status.INCORRECT), r"c{12} INCORRECT \(why\): bad"),
-        (Contest("case", reason="not there"), r"c{12} cannot be run \(not there\): bad"),
+        (contest(1.018), r"1\.8\d % slower than v1 \[1\.7\d, 1\.8\d\]"),
+        (contest(0.9), r"(9\.9|10\.0)\d % faster than v1 \[(9\.9|10\.0)\d, 10\.0\d\]"),
+        (contest(1.5, placements=1), r"\S+ % slower than v1 \[unknown\]"),
+        (contest(1, status=Status.INCORRECT), r"INCORRECT \(why\)"),
+        (Contest("case", reason="not there"), r"cannot be run \(not there\)"),
     ],
 )
 def test_a_step_says_what_was_found(found, words):
     step = Step("c" * 40, "subject", "a" * 40, "v1", found, BAD)
-    assert re.fullmatch(words, step.sentence), step.sentence
+    assert re.fullmatch(f"{'c' * 12} {words}: bad", step.sentence), step.sentence
     assert len(step.row) == len(bisect.COLUMNS)

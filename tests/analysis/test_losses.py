@@ -18,7 +18,7 @@ def kernel(registers, stack):
     return {"kernels": (KernelResources("k", registers, stack, 0),)}
 
 
-PLAIN = {**kernel(40, 0), "traffic": Traffic(1_000, 1_000, 1, None, None, 0, 0, 0, 0)}
+PLAIN = {"ideal_bytes": 2_000, **kernel(40, 0), "traffic": Traffic(1_000, 1_000, 1, None, None, 0, 0, 0, 0)}
 
 
 def lost(*records):
@@ -51,9 +51,7 @@ def test_the_largest_certain_loss_comes_first():
     ],
 )
 def test_a_planted_difference_is_named_and_nothing_else(changed, said):
-    best = replace(timed(CASE, "best", 4e4, **PLAIN), ideal_bytes=2_000)
-    mine = replace(timed(CASE, "mine", 6e4, **{**PLAIN, **changed}), ideal_bytes=2_000)
-    ((_, _, why),) = lost(mine, best)
+    ((_, _, why),) = lost(timed(CASE, "mine", 6e4, **{**PLAIN, **changed}), timed(CASE, "best", 4e4, **PLAIN))
     assert "; ".join(why) == said
 
 

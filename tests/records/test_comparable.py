@@ -69,7 +69,7 @@ def test_what_differs_and_does_not_matter_is_noted():
     "other, words",
     [
         (timed(OTHER, "mine", 5e3), "are two questions"),
-        (replace(timed(CASE, "mine", 5e3), case=replace(CASE, timed=False)), "are two questions"),
+        (timed(replace(CASE, timed=False), "mine", 5e3), "are two questions"),
         (timed(CASE, "mine", 5e3, ideal_bytes=7), "16777216 ideal bytes in one run and 7 in the other"),
         (timed(CASE, "mine", 5e3, role="roof"), "one is its roof, the other is not"),
         (ended(replace(HARD, timed=True), "mine"), "nan_first-timed are two questions"),
@@ -85,8 +85,8 @@ def test_cells_of_two_questions_are_refused(other, words):
 @over(
     "other, note",
     [
-        (replace(variant("mine"), source_hash="1234567890"), "two versions of mine: 0000000 and 1234567"),
-        (replace(variant("mine"), params=(("warps", 4),)), "two variants: mine and mine[warps=4]"),
+        (variant("mine", source_hash="1234567890"), "two versions of mine: 0000000 and 1234567"),
+        (variant("mine", params=(("warps", 4),)), "two variants: mine and mine[warps=4]"),
         (variant("quick"), "two implementations: mine and quick"),
     ],
 )
@@ -98,9 +98,9 @@ def test_another_answerer_is_noted_and_compared(other, note):
 def test_a_cell_is_no_nearer_than_its_run():
     one, other = timed(CASE, "mine", 5e3), timed(OTHER, "mine", 5e3)
     assert comparable.cells(passport(), one, passport(), one) == comparable.Comparability(Terms.ONE_BOARD)
-    assert comparable.cells(passport(), one, device(sms=1), one).terms is Terms.SIDE_BY_SIDE
-    assert comparable.cells(passport(), one, device(sms=1), other).terms is Terms.REFUSED
-    assert comparable.cells(passport(), one, passport("wall"), one).terms is Terms.REFUSED
+    further = ((device(sms=1), one), (device(sms=1), other), (passport("wall"), one))
+    found = [comparable.cells(passport(), one, *cell).terms for cell in further]
+    assert found == [Terms.SIDE_BY_SIDE, Terms.REFUSED, Terms.REFUSED]
 
 
 CASES = [softmax_case(rows, 1024) for rows in range(4096, 4116)]

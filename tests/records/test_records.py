@@ -111,10 +111,10 @@ def test_cells_and_passports_are_written_as_the_page_says():
     assert (line["kind"], line["schema"]) == ("cell", model.SCHEMA_VERSION)
     assert f"`schema` {model.SCHEMA_VERSION}.\n" in PAGE
     assert line["telemetry"] == [[1980, 3201, 500, 40, "power_cap"]]
-    for key, header in (("case", "Case"), ("variant", "Variant"), ("traffic", "Traffic"), ("accuracy", "Accuracy")):
-        assert list(line[key]) == words(f"field of `{header}`"), key
-    for key, header in (("samples", "Samples"), ("kernels", "KernelResources"), ("calibrations", "Calibration")):
-        assert list(line[key][0]) == words(f"field of `{header}`"), key
+    own = {name: line[name.lower()] for name in ("Case", "Variant", "Traffic", "Accuracy")}
+    first = {"Samples": "samples", "KernelResources": "kernels", "Calibration": "calibrations"}
+    for name, fields in (own | {name: line[key][0] for name, key in first.items()}).items():
+        assert list(fields) == words(f"field of `{name}`"), name
     short = json.loads(lines.cell_line(timed(softmax_case(), "mine", 5_000, ideal_bytes=0)))
     assert {"reason", "notes", "traffic", "ideal_bytes", "gpu"}.isdisjoint(short)
     header = json.loads(lines.passport_line(builders.passport(cases=3)))

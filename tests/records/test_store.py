@@ -154,15 +154,6 @@ def test_a_case_that_does_not_reach_the_disk_leaves_nothing(tmp_path, monkeypatc
     assert store.find(tmp_path, "latest") == path
 
 
-def test_what_is_no_file_is_no_run(tmp_path):
-    path = written(tmp_path, A)
-    (tmp_path / "folder.jsonl").mkdir()
-    (tmp_path / "nowhere.jsonl").symlink_to(tmp_path / "gone")
-    assert store.find(tmp_path, "latest") == path
-    with refused("holds no run yet"):
-        store.find(tmp_path / ("x" * 300), "latest")
-
-
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with refused(r"cannot be written .*choose another --softbench-reports"):
@@ -182,10 +173,13 @@ def test_a_case_reaches_the_disk_in_one_piece(tmp_path, monkeypatch):
 
 
 def test_runs_are_found_by_path_id_and_age(tmp_path):
-    with refused("holds no run yet"):
-        store.find(tmp_path / "missing", "latest")
+    for missing in ("missing", "x" * 300):
+        with refused("holds no run yet"):
+            store.find(tmp_path / missing, "latest")
     old, new = (store.Writer.create(tmp_path, passport(run_id=name)).path for name in ("z-old", "a-new"))
     os.utime(old, (1, 1))
+    (tmp_path / "folder.jsonl").mkdir()  # what is no file is no run
+    (tmp_path / "nowhere.jsonl").symlink_to(tmp_path / "gone")
     assert store.find(tmp_path, "latest") == new
     assert store.find(tmp_path, "z-old") == store.find(tmp_path, "z-old.jsonl") == old
     assert store.find(Path("elsewhere"), str(old)) == old
