@@ -15,6 +15,7 @@ from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
 RUNS = ("20261126-084635-h100-80gb-published", "20261126-214752-h100-80gb-gpu")
+PHONE = {"viewport": {"width": 390, "height": 844}}
 CASE = make.softmax_case(4096, 1024)
 
 
@@ -39,9 +40,7 @@ PAGES = {"comparison": comparison, "history": tale}
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize(
-    "settings", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 844}}], ids=["light", "dark", "phone"]
-)
+@pytest.mark.parametrize("settings", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
 def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
     found = open_page(PAGES[name](), **settings)
     assert found.requests == [found.path.as_uri()]
@@ -53,7 +52,7 @@ def test_it_is_silent_and_open_to_everybody(open_page, name, settings):
 
 
 def test_a_phone_shows_the_whole_forest(open_page):
-    texts = open_page(comparison(), viewport={"width": 390, "height": 844}).page.locator("#forest text:visible")
+    texts = open_page(comparison(), **PHONE).page.locator("#forest text:visible")
     assert 99 < texts.evaluate_all("all => Math.max(...all.map((one) => one.getBoundingClientRect().right))") <= 390
 
 

@@ -46,8 +46,8 @@ def run(folder):
 def spoilt(random, lines):
     how = random.randint(0, 3)
     if how != 0:
-        at = random.randint(0, len(lines) - 1)
-        lines = [twisted(random, line) if i == at else line for i, line in enumerate(lines)]
+        lines, at = [*lines], random.randint(0, len(lines) - 1)
+        lines[at] = twisted(random, lines[at])
     text = "\n".join(json.dumps(line, ensure_ascii=random.random() < 0.5) for line in lines) + "\n"
     data = text.encode("utf-8", "surrogatepass")
     return damaged(random, data) if how in (0, 3) else data
@@ -78,16 +78,17 @@ def test_what_else_is_made_of_runs(folder, run, capsys, random):
     one, other = map(str, paths)
     output = folder / "made"
     output.unlink(missing_ok=True)
+    to = ("--output", str(output))
     form = random.choice(["markdown", "csv"])
     cell = f"{random.choice(RECORDS).case.id}::{random.choice(RECORDS).variant.implementation}"
     made = [
-        *(["report", *runs, "--output", str(output)] for runs in ([one], [one, other])),
-        ["compare", one, other, "--all", "--output", str(output)],
+        *(["report", *runs, *to] for runs in ([one], [one, other])),
+        ["compare", one, other, "--all", *to],
         ["compare", one, other, "--format", form],
-        ["history", str(own), "--cells", "*", "--output", str(output)],
+        ["history", str(own), "--cells", "*", *to],
         ["show", cell, "--run", one],
-        ["figure", one, random.choice(["ratio", "shapes", "clocks", "drift"]), "--output", str(output)],
-        ["badge", one, "--output", str(output)],
+        ["figure", one, random.choice(["ratio", "shapes", "clocks", "drift"]), *to],
+        ["badge", one, *to],
     ]
     if rendered(capsys, *random.choice(made)) and output.exists():
         assert "<script>alert" not in output.read_text()

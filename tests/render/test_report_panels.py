@@ -77,31 +77,29 @@ def test_who_was_never_timed_is_named_below_the_ranking():
     assert "Without a timed pass: b, c." in found.find("ranking").text
 
 
-def card(one, question):
-    cards = pages.shown(one).all("div", of="card")
+def card(question, *records):
+    cards = pages.shown(run(records)).all("div", of="card")
     return next(found.text.removeprefix(question) for found in cards if found.text.startswith(question))
 
 
 def test_the_leader_is_right_as_far_as_it_was_asked():
-    hard = softmax_case(timed=False, distribution="all_inf")
     both = [timed(CASE, "a", 5e4), timed(CASE, "b", 6e4)]
-    right = timed(hard, "b", 1, samples=())
-    assert card(run(both), "Is a right").startswith("1 of 1 casethis run holds no hard case")
-    assert card(run([*both, right]), "Is a right").startswith("1 of 1 caseno hard case, of 1 here, was put to it")
-    own = timed(hard, "a", 1, samples=())
-    assert card(run([*both, right, own]), "Is a right").startswith("2 of 2 cases1 hard case among them")
+    own, right = (timed(softmax_case(timed=False, distribution="all_inf"), name, 1, samples=()) for name in "ab")
+    assert card("Is a right", *both).startswith("1 of 1 casethis run holds no hard case")
+    assert card("Is a right", *both, right).startswith("1 of 1 caseno hard case, of 1 here, was put to it")
+    assert card("Is a right", *both, right, own).startswith("2 of 2 cases1 hard case among them")
 
 
 def test_a_leader_that_is_the_baseline_leads_the_next():
-    records = [timed(CASE, "torch_eager", 5e4), timed(CASE, "b", 6e4)]
-    assert card(run(records), "By how much").startswith("1.20× [1.19, 1.21] b over the 1 case of both")
-    assert card(run(records[:1]), "By how much").startswith("alone in the ranking")
+    leader = timed(CASE, "torch_eager", 5e4)
+    assert card("By how much", leader, timed(CASE, "b", 6e4)).startswith("1.20× [1.19, 1.21] b over the 1 case of both")
+    assert card("By how much", leader).startswith("alone in the ranking")
 
 
 def test_the_lead_is_over_what_the_next_did_as_an_entrant():
     """In a run of several files the next may have been the reference of a case."""
     records = [timed(CASE, "a", 5e4), timed(CASE, "c", 9e5), timed(CASE, "b", 6e4, role="reference")]
-    said = card(run([*records, timed(WIDE, "b", 8e5), timed(WIDE, "c", 9e6)]), "By how much")
+    said = card("By how much", *records, timed(WIDE, "b", 8e5), timed(WIDE, "c", 9e6))
     assert "of both" not in said
     assert said.endswith("alone the fastest in 1 of 2 cases")
 
@@ -210,9 +208,8 @@ def test_the_run_can_be_repeated_as_it_was(page):
 def test_a_cell_of_a_pass_says_how_to_repeat_it(page):
     data = outline.data_of(page)
     cell = next(c for c in data["cells"] if c["status"] == "PASSED" and "ns" in c)
-    case = data["cases"][cell["case"]]["id"]
-    name = data["implementations"][cell["impl"]]
-    assert cell["again"] == f"pytest --softbench --softbench-profile=full -k '{case} and {name}'"
+    asked = f"{data['cases'][cell['case']]['id']} and {data['implementations'][cell['impl']]}"
+    assert cell["again"] == f"pytest --softbench --softbench-profile=full -k '{asked}'"
 
 
 def test_samples_are_packed_without_loss():
