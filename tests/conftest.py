@@ -44,6 +44,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    config.pluginmanager.import_plugin("pytester")
     settled.is_settling = config.getoption("--settle")
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):  # the runs of tests report to nobody
         os.environ.pop(name, None)

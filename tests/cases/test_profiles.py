@@ -18,8 +18,6 @@ from softbench.measure import device
 from softbench.model import DTYPE_BYTES, Case
 from softbench.records import store
 
-pytest_plugins = ["pytester"]
-
 
 def axes(cases):
     return Counter((case.operator, case.dtype) for case in cases)

@@ -16,8 +16,6 @@ from softbench.model import Telemetry
 
 A100 = replace(H200, name="NVIDIA A100-SXM4-80GB", sm=80)
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture
 def installed(monkeypatch):

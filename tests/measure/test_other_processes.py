@@ -21,7 +21,6 @@ from softbench.session.bench import Bench
 from softbench.session.journal import Journal
 from softbench.session.selection import Selection
 
-pytest_plugins = ["pytester"]
 CARD = replace(H200, uuid="GPU-1")
 TRAIN = f"{Path(sys.executable).name} train.py"
 

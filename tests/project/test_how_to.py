@@ -11,8 +11,6 @@ from softbench import resources
 from softbench.cases import registry
 from softbench.records import store
 
-pytest_plugins = ["pytester"]
-
 LINES = [words for block in HOW_TO for words in block.commands]
 BENCHMARKS = [words for words in LINES if "pytest" in words]
 RUNS = ("--softbench-resume", "--softbench-baseline", "--softbench-against", "--softbench-fail-on")

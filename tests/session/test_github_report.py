@@ -15,7 +15,6 @@ from softbench.session import github
 from softbench.session.regression import RegressionCheck, RegressionResult, VersionsCheck
 from softbench.session.selection import Selection
 
-pytest_plugins = ["pytester"]
 EVIL = """
 from softbench import implementation
 

@@ -11,8 +11,6 @@ from softbench.cases.registry import RegistryError
 from softbench.session.selection import Ladders, Selection, select
 from softbench.session.settings import QUICK_BUDGET_S
 
-pytest_plugins = ["pytester"]
-
 CASE = softmax_case()
 RUNG = variant("triton_wide", ladder=True)
 OURS = variant("triton_best")

@@ -4,8 +4,6 @@ import pytest
 from support.bisected import SHAPES
 from support.projects import bench, project, record_lines
 
-pytest_plugins = ["pytester"]
-
 CONFTEST = """
 import pytest
 

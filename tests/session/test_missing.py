@@ -10,8 +10,6 @@ from softbench import packages
 from softbench.measure.worker import faults
 from softbench.model import Status
 
-pytest_plugins = ["pytester"]
-
 KERNELS = """
 from softbench import implementation
 

@@ -10,8 +10,6 @@ from support.projects import OWN, SHAPES, record_lines
 from softbench import packages, plugin
 from softbench.records import store
 
-pytest_plugins = ["pytester"]
-
 
 def test_collection_lists_cases_and_implementations(collected, pytester):
     pytester.makepyfile("def test_mine(): pass")

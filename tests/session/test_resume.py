@@ -18,7 +18,6 @@ from softbench.session.selection import Selection
 from softbench.session.settings import CPU_BUDGET_S
 from softbench.texts import InputError
 
-pytest_plugins = ["pytester"]
 RUN = ("--softbench-profile=both", "-k", "own_")
 AS_A_WHOLE = r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed"
 

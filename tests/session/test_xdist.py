@@ -12,7 +12,6 @@ from support.spread_project import CASES, Command
 
 from softbench.records import store
 
-pytest_plugins = ["pytester"]
 HOSTS = ("--tx", "popen", "--tx", "ssh=b")
 ROWS = [2**n for n in range(CASES)]
 
