@@ -1,15 +1,22 @@
-"""`softbench`: pages and tables from records."""
+"""`softbench`: pages and tables from records, and docs/commands.md."""
 
+import argparse
 import re
+import shlex
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from support.builders import ended, roof_of, softmax_case, timed, written
 from support.children import python
+from support.documents import rows
 from support.grids import over
+from support.paths import ROOT
+from support.recipes import blocks, run_softbench, two_runs
 
 from softbench import cli
-from softbench.cli.parser import COMMANDS
+from softbench.cli.parser import COMMANDS, parser
 from softbench.model import Status
 from softbench.records import store
 from softbench.render import report
@@ -64,22 +71,44 @@ def test_what_cannot_be_used_is_one_line(says, arguments, words):
     assert words in says(*arguments, status=2)
 
 
-@over("arguments, words", [([], "required: COMMAND"), (["table"], "required: RUN")])
-def test_a_wrong_command_line_says_what_is_known(capsys, arguments, words):
+WRONG_LINES = {
+    "": "required: COMMAND",
+    "table": "required: RUN",
+    **{f"doctor --contests={count}": "give 1 to 1000" for count in ("0", "-1", "many", "1001", "1e9", "9" * 5000)},
+    **{
+        f"serve --queue q --token-file t --{option} {text}": f"argument --{option}: '{text}' is no"
+        for option, text in (("port", "70000"), ("port", "x"), ("most-waiting", "0"), ("job-limit", "-1"), ("timeout", "x"))
+    },
+}
+
+
+@over("line, words", WRONG_LINES.items())
+def test_a_wrong_command_line_says_what_is_known(capsys, line, words):
     with pytest.raises(SystemExit) as caught:
-        cli.main(arguments)
+        cli.main(line.split())
     assert caught.value.code == 2
     assert words in capsys.readouterr().err
 
 
-@over("command", COMMANDS)
-def test_help_has_an_example_of_each_command(command, capsys):
-    for arguments in (["--help"], [command.name, "--help"]):
-        with pytest.raises(SystemExit) as caught:
-            cli.main(arguments)
-        assert caught.value.code == 0
+@over("commands", [(), *((command,) for command in COMMANDS)])
+def test_the_help_fits_80_columns_and_has_examples_that_are_understood(monkeypatch, capsys, commands):
+    """A redirection, and what stands for more of the same, is the shell's and the reader's."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as caught:
+        cli.main([*(command.name for command in commands), "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    without_run = ("bisect", "capture", "completion", "doctor", "history", "list", "new", "review", "serve", "site")
+    assert ("RUN is the id of a run" in shown) == all(command.name not in without_run for command in commands)
+    for command in commands or COMMANDS:
         line, text = command.examples[0]
-        assert re.search(rf"\nexamples:\n(?: .*\n)*  {re.escape(line)}\s+{re.escape(text)}\n", capsys.readouterr().out)
+        assert re.search(rf"\nexamples:\n(?: .*\n)*  {re.escape(line)}\s+{re.escape(text)}\n", shown)
+    for line, text in (example for command in commands for example in command.examples):
+        words = shlex.split(line.partition(" >")[0].replace("[RUN ...]", "RUN"))
+        assert words[:2] == ["softbench", commands[0].name]
+        assert parser().parse_args(words[1:]).command is commands[0]
+        assert text
 
 
 def test_neither_torch_nor_pytest_is_imported(folder):
@@ -117,3 +146,50 @@ def test_tables_are_as_wide_as_the_terminal(folder, monkeypatch, says):
         monkeypatch.setattr(sys.stdout, "isatty", lambda is_terminal=is_terminal: is_terminal)
         widths[is_terminal, columns] = max(map(len, says("table", "run-2").splitlines()))
     assert widths[True, 80] <= 80 < widths[False, 80] == widths[True, 200] <= 120
+
+
+PATH = ROOT / "docs" / "commands.md"
+PAGE = PATH.read_text()
+SHOWN = [line for b in blocks(PATH) if not b.language for line in b.text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    made = two_runs(tmp_path_factory.mktemp("commands"))
+    (claims,) = (block for block in blocks(PATH) if block.language == "yaml")
+    (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
+    (made / "sent").mkdir()
+    return made
+
+
+def subparsers():
+    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(found.choices)
+
+
+def test_every_command_stands_there_with_its_options():
+    documented = {row[0].strip("`"): re.findall(r"`(--[a-z-]+)`", row[2]) for row in rows(PAGE, "command")}
+    options = {
+        name: sorted(text for action in sub._actions for text in action.option_strings if text.startswith("--"))
+        for name, sub in subparsers().items()
+    }
+    assert documented == {name: [text for text in own if text != "--help"] for name, own in options.items()}
+    assert list(documented) == [command.name for command in COMMANDS]
+
+
+def test_every_command_is_shown():
+    assert {line.split()[1] for line in SHOWN if line.startswith("softbench ")} == {c.name for c in COMMANDS}
+    assert all(line.startswith("softbench ") for line in SHOWN)
+
+
+@over("line", [line for line in SHOWN if line.startswith("softbench ")])
+def test_every_line_shown_works(recorded, monkeypatch, capsys, line):
+    monkeypatch.chdir(recorded)
+    if " new " in f"{line} ":
+        shutil.rmtree("kernels", ignore_errors=True)
+    if "--impls kernels" in line and not Path("kernels").is_dir():
+        assert cli.main(["new", "my_softmax"]) == 0
+    assert run_softbench(shlex.split(line), monkeypatch) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert shown.out or line.split()[1] in ("capture", "doctor", "serve", "submit", "review")

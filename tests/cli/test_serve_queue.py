@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from support.grids import over
 
-from softbench import cli
 from softbench.cli import measuring, serve
 from softbench.cli.serve import jobs, runner
 from softbench.cli.serve.jobs import Job, Queue, QueueFull
@@ -217,10 +216,3 @@ def test_without_its_packages_one_line_says_what_to_install(token, says, monkeyp
     line = says("serve", "--queue", "q", "--token-file", token, status=2)
     assert line == "softbench: starlette is missing: pip install 'softbench[serve]'\n"
     assert not Path("q").exists()
-
-
-@over("words", [("--port", "70000"), ("--port", "x"), ("--most-waiting", "0"), ("--job-limit", "-1"), ("--timeout", "x")])
-def test_numbers_that_are_none(capsys, words):
-    with pytest.raises(SystemExit):
-        cli.main(["serve", "--queue", "q", "--token-file", "t", *words])
-    assert f"argument {words[0]}: '{words[1]}' is no" in capsys.readouterr().err

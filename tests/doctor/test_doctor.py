@@ -11,7 +11,7 @@ from support import builders
 from support.grids import over
 from support.schemas import tables_of, valid
 
-from softbench import cli, doctor
+from softbench import doctor
 from softbench.doctor import against_itself, examples, known_durations, machine
 from softbench.doctor.findings import Findings, Target
 from softbench.measure import device
@@ -105,14 +105,6 @@ def test_the_exit_code_is_that_of_the_findings(monkeypatch, says, failures, code
 def test_without_torch_nothing_can_be_examined(monkeypatch, says):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "torch is not installed" in says("doctor", status=2)
-
-
-@over("count", ["0", "-1", "many", "1001", "1e9", "9" * 5000])
-def test_a_number_of_contests_that_cannot_be_is_refused(capsys, count):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["doctor", f"--contests={count}"])
-    assert caught.value.code == 2
-    assert "give 1 to 1000" in capsys.readouterr().err
 
 
 def comparison(verdict, ratio=1.001, half_width=0.004):
