@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 from support.grids import over
 
 from softbench import resources
@@ -14,7 +15,6 @@ from softbench.measure.check import check
 from softbench.measure.worker import loading, proving
 from softbench.model import Case
 
-torch = pytest.importorskip("torch")
 NAMES = tuple(operators.bundled())
 operator = operators.of_file
 LOSS = {"ignore": 0, "smoothing": 0.1, "z": 0.0001}

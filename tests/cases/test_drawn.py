@@ -4,7 +4,7 @@ import hashlib
 import json
 import resource
 
-import pytest
+import torch
 from support import projects, searching
 from support.grids import over
 
@@ -15,7 +15,6 @@ from softbench.cases.operators.vocabulary import ROW_OPERATORS
 from softbench.measure.check import compare
 from softbench.model import Case
 
-torch = pytest.importorskip("torch")
 LIFT = 2.0**64
 
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 from support import builders
 from support.grids import over
 from support.paths import ROOT
@@ -19,7 +20,6 @@ from softbench.measure.worker.loading import load
 from softbench.model import Case
 from softbench.render.tables import case_table, summary_table
 
-torch = pytest.importorskip("torch")
 BOTH = ("attention", "attention_causal")
 PACKAGE = ROOT / "softbench"
 PLAIN = (1, 2, 33, 64)

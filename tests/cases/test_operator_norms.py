@@ -4,6 +4,7 @@ import itertools
 import math
 
 import pytest
+import torch
 from support.checked import LAYOUTS, question, rows_expected
 from support.grids import over
 
@@ -12,7 +13,6 @@ from softbench.cases.operators.norms import LAYER_EPS, NORMS, RMS_EPS
 from softbench.measure.check import check
 from softbench.model import DTYPES
 
-torch = pytest.importorskip("torch")
 SHAPES = {"float16": [(1, 9), (4, 1001)], "bfloat16": [(4, 1001)], "float32": [(5, 1), (2, 4096)]}
 HUGE = ("dtype_max", "causal_min", "padding_min", "all_min")
 """In these, squares overflow float32, but for those of float16."""

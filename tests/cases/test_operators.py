@@ -1,8 +1,10 @@
-"""Words, inputs and the softmax reference."""
+"""Words, inputs and the references of softmax and its gradient."""
 
 import math
+from functools import partial
 
 import pytest
+import torch
 from support import checked
 from support.checked import right, rows_expected
 from support.grids import over
@@ -12,17 +14,12 @@ from softbench.cases.operators.vocabulary import ROW_OPERATORS, Layout, check_di
 from softbench.measure.check import check
 from softbench.model import DTYPES, Case
 
-torch = pytest.importorskip("torch")
 PAIRS = [(dtype, dtype) for dtype in DTYPES] + [("float16", "float32")]
 LAYOUTS = (*checked.LAYOUTS, "offset-3+strided-3+padded-5")
 
 
 def draw(shape, dtype="float32", seed=0, **words):
     return get("softmax").make_inputs(Case("softmax", shape, dtype, dtype, **words), "cpu", seed)[0]
-
-
-def question(shape, dtype, out_dtype, *more, **words):
-    return checked.question("softmax", shape, dtype, *more, out_dtype=out_dtype, **words)
 
 
 def test_layout_words_and_what_wrong_ones_say():
@@ -138,28 +135,37 @@ def test_values():
     assert abs(float(draw((50, 1000)).std()) - 1) < 0.02
 
 
-def test_ideal_work():
-    operator = get("softmax")
-    case = Case("softmax", (4, 2, 8), "float16", "float32")
-    assert operator.ideal_bytes(case) == 64 * (2 + 4)
-    assert operator.ideal_flops(case) == 64 * 5
-    assert operator.ideal_bytes(Case("softmax", (4, 8), "float32", "float32", layout="broadcast")) == 8 * 4 + 32 * 4
-    assert operator.ideal_bytes(Case("softmax", (0, 8), "float32", "float32", layout="broadcast")) == 0
+@over("operator, inputs, flops", [("softmax", 1, 5), ("softmax_backward", 2, 4)])
+def test_ideal_work(operator, inputs, flops):
+    found = get(operator)
+    for out_dtype, size in (("float16", 2), ("float32", 4)):
+        case = Case(operator, (4, 2, 8), "float16", out_dtype)
+        assert (found.ideal_bytes(case), found.ideal_flops(case)) == (64 * (2 * inputs + size), 64 * flops)
+    for rows in (4, 0):
+        case = Case(operator, (rows, 8), "float32", "float32", layout="broadcast")
+        assert found.ideal_bytes(case) == 8 * 4 * (inputs + rows if rows else 0)
 
 
+@over("operator", ["softmax", "softmax_backward"])
 @over("layout", ["contiguous", "transposed", "broadcast"])
+@over("dtype", ["float32", "float64"])
 @over("block", [4, 2**22])
-def test_expected_agrees_with_exact_sums(layout, block, monkeypatch):
-    monkeypatch.setattr("softbench.cases.operators.softmax.BLOCK_ELEMENTS", block)
-    case = Case("softmax", (2, 3, 37), "float32", "float32", layout=layout)
-    operator = get("softmax")
-    (x,) = inputs = operator.make_inputs(case, "cpu", 0)
-    blocks = operator.expected(case, inputs, slice(1, 4), "cpu")
-    assert [b.first_column for b in blocks] == list(range(0, 37, max(1, block // 3)))
+def test_expected_agrees_with_exact_sums(operator, layout, dtype, block, monkeypatch):
+    monkeypatch.setattr(f"softbench.cases.operators.{operator}.BLOCK_ELEMENTS", block)
+    case = Case(operator, (2, 3, 37), dtype, dtype, layout=layout)
+    inputs = get(operator).make_inputs(case, "cpu", 0)
+    if operator == "softmax":
+        blocks = get(operator).expected(case, inputs, slice(1, 4), "cpu")
+        assert [b.first_column for b in blocks] == list(range(0, 37, max(1, block // 3)))
     for index, found in rows_expected(case, inputs):
-        exponentials = [math.exp(v) for v in x[index // 3, index % 3].tolist()]
-        total = math.fsum(exponentials)
-        assert found[0] == pytest.approx([e / total for e in exponentials], rel=1e-14)
+        first, *others = (x[index // 3, index % 3].tolist() for x in inputs)
+        if operator == "softmax":
+            powers = [math.exp(v) for v in first]
+            right = [power / math.fsum(powers) for power in powers]
+        else:
+            total = math.fsum(map(math.prod, zip(first, *others, strict=True)))
+            right = [(dy - total) * y for dy, y in zip(first, *others, strict=True)]
+        assert found[0] == pytest.approx(right, rel=1e-14 if operator == "softmax" else 1e-12, abs=1e-16)
 
 
 # One row: the special row alone; 1 column; two blocks of 256; odd; a power of two.
@@ -167,10 +173,12 @@ BLOCKS = [(1, 9), (5, 1), (3, 513), (4, 1001), (2, 4096)]
 SHAPES = [(), (1,), (0,), (5,), (0, 5), (5, 0), (2, 0, 3), (2, 2, 2, 5), (1000, 16), (65537, 2), (1, 65537)]
 
 
+@over("operator", ["softmax", "softmax_backward"])
 @over("pair", PAIRS)
-def test_torch_passes_every_distribution_layout_and_shape(pair):
+def test_torch_passes_every_distribution_layout_and_shape(operator, pair):
+    question = partial(checked.question, operator, dtype=pair[0], out_dtype=pair[1])
     few = BLOCKS[0 if pair == ("float32", "float32") else 3 :]
-    asked = [question(shape, *pair, word) for word in DISTRIBUTIONS for shape in few]
-    asked += [question(shape, *pair, layout=word) for word in LAYOUTS for shape in ((1, 1), (5, 1001), (3, 7, 33), (2, 3, 4, 9))]
-    for case in (*asked, *(question(shape, *pair) for shape in SHAPES)):
+    asked = [question(shape, distribution=word) for word in DISTRIBUTIONS for shape in few]
+    asked += [question(shape, layout=word) for word in LAYOUTS for shape in ((1, 1), (5, 1001), (3, 7, 33), (2, 3, 4, 9))]
+    for case in (*asked, *map(question, SHAPES)):
         assert check(case, right(case), "cpu", 1).reason == "", case.id

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from support import whole_operators
 from support.checked import LAYOUTS
 from support.grids import over
@@ -13,8 +14,6 @@ from softbench.cases.operators.streams import Stream
 from softbench.measure import check, roof
 from softbench.measure.worker import loading
 from softbench.model import Case
-
-torch = pytest.importorskip("torch")
 
 
 @pytest.fixture

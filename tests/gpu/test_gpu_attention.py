@@ -4,6 +4,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+import torch
 from support.paths import ROOT
 
 from softbench import resources
@@ -13,7 +14,6 @@ from softbench.measure.check import check
 from softbench.measure.worker.loading import load
 from softbench.model import Case
 
-torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 IMPLS = ROOT / "impls"
 OWN = [v for family in ("cuda", "triton") for v in registry.find([IMPLS / family]) if v.operator.startswith("attention")]

@@ -3,6 +3,7 @@
 import ctypes
 
 import pytest
+import torch
 from contests import run
 from support.builders import softmax_case
 from support.paths import SUPPORT
@@ -17,7 +18,6 @@ from softbench.model import OPEN, Status
 
 pytestmark = pytest.mark.gpu
 
-torch = pytest.importorskip("torch")
 HONEST = registry.find([SUPPORT / "honest"])
 CASE = softmax_case(4096, 4096)
 

@@ -3,12 +3,12 @@
 import ctypes
 
 import pytest
+import torch
 from support.grids import over
 
 from softbench.measure.check import canary, check
 from softbench.model import Case
 
-torch = pytest.importorskip("torch")
 BEFORE = (7, 2)
 OVERRUN = "wrote past the end of {}: 1 bytes changed, first {} bytes after it"
 
