@@ -152,15 +152,6 @@ def test_the_distribution_is_that_of_the_logits_along_the_keys():
     assert bool((tiles.diff(dim=-1) > 0).all()), "the maximum moves in every tile of 64 keys"
 
 
-def test_refill_draws_what_make_inputs_draws():
-    asked = case(distribution="peaked", layout="offset-1+keys-17")
-    first = drawn(asked)
-    second = drawn(asked, 2)
-    assert not any(map(torch.equal, first, second))
-    get("attention").refill(asked, second, 1)
-    assert all(map(torch.equal, first, second))
-
-
 def test_ideal_work():
     plain, causal = get("attention"), get("attention_causal")
     asked = case(shape=(2, 3, 5, 64), layout="keys-9")

@@ -1,5 +1,6 @@
 """Words, inputs and the references of softmax and its gradient."""
 
+import itertools
 import math
 from functools import partial
 
@@ -75,11 +76,13 @@ def bits(inputs):
     return [x.view(torch.int16).tolist() for x in inputs]
 
 
-@over("operator", ROW_OPERATORS)
-@over("layout", LAYOUTS)
+DRAWN = [*itertools.product(ROW_OPERATORS, [(2, 3, 40)], LAYOUTS), ("attention", (2, 3, 4, 64), "offset-1+keys-17")]
+
+
+@over("operator, shape, layout", DRAWN)
 @over("distribution", DISTRIBUTIONS)
-def test_same_seed_same_bits_and_refill_redraws_in_place(operator, distribution, layout):
-    case = Case(operator, (2, 3, 40), "float16", "float16", layout=layout, distribution=distribution)
+def test_same_seed_same_bits_and_refill_redraws_in_place(operator, shape, distribution, layout):
+    case = Case(operator, shape, "float16", "float16", layout=layout, distribution=distribution)
     one, two = (get(operator).make_inputs(case, "cpu", seed) for seed in (1, 2))
     places, before = [x.data_ptr() for x in two], bits(two)
     get(operator).refill(case, two, 1)

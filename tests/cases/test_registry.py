@@ -197,9 +197,6 @@ FILE_MISTAKES = {
     DECORATED + "def f(case): ...\n@f.cubins\ndef f(case): ...\n": (
         "5: f: the name is defined again here and hides the factory; rename this one"
     ),
-    DECORATED + "def f(case): ...\n" + DECORATED + "def f(case): ...\n": (
-        "6: implementation 'f' is declared in impls/fam/a.py:3 too; rename one"
-    ),
     IMPORT + "x = (\n": "2: not valid Python: '(' was never closed",
     b"import softbench\n# caf\xe9\n": "2: byte 0xe9 is not UTF-8; save the file as UTF-8",
 }
