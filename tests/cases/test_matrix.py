@@ -120,11 +120,6 @@ GROUP_MISTAKES = {
 }
 
 
-@over("group, message", GROUP_MISTAKES.items())
-def test_a_mistake_in_a_group_names_file_line_key_and_choices(shapes, group, message):
-    assert failure(shapes(f"{HEAD}      - {{{group}}}\n")) == f"shapes.yaml:5: profiles.mine.groups[0]{message}"
-
-
 def test_a_wrong_layout_is_explained_by_the_operators_words(shapes):
     group = "shapes: [[1, 2]],\n         layout: [contiguous,\n          padded]"
     message = failure(shapes(f"{HEAD}      - {{{OF_SOFTMAX}{group}}}\n"))
@@ -254,8 +249,6 @@ DRAWN_MISTAKES = {
         ".drawn_from: the last seed would be 1000000000000000000; 999999999999999999 is the greatest"
     ),
     "drawn: 3, dtype: float16": ".dtype: a drawn case has its own, which its seed decides; take this key out",
-    "drawn: 3, why: ''": ".why: expected a text",
-    "drawn: 10001": ": the profile has more than 10000 cases; split it",
     "drawn_from: 3, dtype: float16, shapes: [[1]]": (
         ".drawn_from: the first seed of drawn cases; say with the key 'drawn' how many"
     ),
@@ -280,9 +273,10 @@ UNTIMED_MISTAKES = {
 }
 
 
-@over("words, message", UNTIMED_MISTAKES.items())
-def test_a_mistake_in_a_group_that_is_not_timed(shapes, words, message):
-    assert failure(shapes(f"{UNTIMED}      - {{{words}}}\n")) == f"shapes.yaml:6: profiles.mine.groups[0]{message}"
+@over("head, line, mistakes", [(HEAD, 5, GROUP_MISTAKES), (UNTIMED, 6, UNTIMED_MISTAKES)])
+def test_a_mistake_in_a_group_names_file_line_key_and_choices(shapes, head, line, mistakes):
+    for words, message in mistakes.items():
+        assert failure(shapes(f"{head}      - {{{words}}}\n")) == f"shapes.yaml:{line}: profiles.mine.groups[0]{message}"
 
 
 def test_a_group_draws_every_operator_with_every_seed(shapes):

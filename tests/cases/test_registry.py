@@ -174,16 +174,12 @@ ARGUMENT_MISTAKES = {
 }
 
 
-@over("arguments, message", ARGUMENT_MISTAKES.items())
-def test_a_mistake_in_the_arguments_names_file_line_and_remedy(tree, arguments, message):
-    assert failure(tree({"impls/fam/a.py": DECLARE.format(arguments)})) == f"impls/fam/a.py:3: f: {message}"
-
-
 IMPORT = "from softbench import implementation\n"
 NOT_GIVEN = "nothing gives its argument 'w'; list its values in params"
 NOT_PLAIN = "a factory must be a plain function at the top level of its file"
 DECORATED = IMPORT + "@implementation(operator='softmax')\n"
 FILE_MISTAKES = {
+    **{DECLARE.format(arguments): f"3: f: {message}" for arguments, message in ARGUMENT_MISTAKES.items()},
     IMPORT: (
         "1: the file imports softbench but declares no implementation; decorate a factory with @implementation(...), "
         "or rename the file to start with _"
@@ -203,7 +199,7 @@ FILE_MISTAKES = {
 
 
 @over("text, message", FILE_MISTAKES.items())
-def test_a_mistake_in_a_file_names_its_line(tree, text, message):
+def test_a_mistake_names_file_line_and_remedy(tree, text, message):
     assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
 
 

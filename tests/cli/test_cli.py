@@ -59,6 +59,7 @@ def test_table_is_what_a_session_ends_with(folder, says):
 
 
 UNUSABLE = [
+    (["tabel", "latest"], "softbench: no command 'tabel'; did you mean 'table'? choose from report, "),
     (["report", "nope"], "no run 'nope' in reports; the newest there: run-1"),
     (["table", "latest", "--reports", "empty"], "empty: holds no run yet"),
     (["report", "run-1", "--output", "no/such/page.html"], "no/such/page.html: cannot be written (No such file"),

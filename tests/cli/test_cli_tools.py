@@ -219,7 +219,8 @@ def test_new_in_an_empty_folder_and_in_none(says):
 def test_bash_completes(says):
     script = says("completion", "bash")
 
-    def offered(*words):
+    def offered(line):
+        words = line.split(" ")
         line = f"COMP_WORDS=(softbench {shlex.join(words)}); COMP_CWORD={len(words)}; _softbench"
         code = f"{script}\n{line}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=30, check=True)
@@ -227,15 +228,18 @@ def test_bash_completes(says):
         return done.stdout.split()
 
     assert set(offered("")) == {c.name for c in COMMANDS} | {"--help", "--version"}
-    assert offered("comp") == ["compare", "completion"]
-    assert offered("compare", "--fa") == ["--fail-on"]
-    assert offered("table", "--format", "") == ["text", "markdown", "csv", "json", "action-benchmark"]
-    assert offered("compare", "") == ["latest", "run-1", "reports"]
-    assert offered("compare", "run-1", "la") == ["latest"]
-    assert offered("show", "x", "--run", "run") == ["run-1"]
-    assert offered("show", "run") == []
-    assert offered("completion", "z") == ["zsh"]
-    assert offered("history", "rep") == ["reports"]
+    for line, words in {
+        "comp": "compare completion",
+        "compare --fa": "--fail-on",
+        "table --format ": "text markdown csv json action-benchmark",
+        "compare ": "latest run-1 reports",
+        "compare run-1 la": "latest",
+        "show x --run run": "run-1",
+        "show run": "",
+        "completion z": "zsh",
+        "history rep": "reports",
+    }.items():
+        assert " ".join(offered(line)) == words, line
 
 
 def test_zsh_gets_the_same_through_bashcompinit(says):

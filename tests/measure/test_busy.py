@@ -15,7 +15,6 @@ from softbench.analysis import leaderboard
 from softbench.measure import busy, cores
 from softbench.model import notes
 from softbench.render.report.trust import checks
-from softbench.session import settings
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -101,12 +100,6 @@ def test_each_turn_is_on_one_core_and_the_end_on_all():
     with pytest.raises(RuntimeError):
         turns.throw(RuntimeError())
     assert os.sched_getaffinity(0) == before
-
-
-@over("text", ["0", "-1", "5000", "many"])
-def test_a_number_of_threads_that_is_none(text):
-    with pytest.raises(settings.SettingsError, match="--softbench-threads: "):
-        settings._threads(text)
 
 
 KERNEL = """
