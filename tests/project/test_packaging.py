@@ -198,7 +198,7 @@ def test_a_file_that_lacks_a_package_is_skipped(tmp_path):
         (tmp_path / f"{package}.py").write_text(text)
     command = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--collect-only")
     path = {"PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    shown = succeeded(python(*command, *lacking.values(), "tests/session/test_guard.py", **path))
+    shown = succeeded(python(*command, *lacking.values(), "tests/session/test_missing.py", **path))
     for package, file in lacking.items():
         assert f"SKIPPED [1] {file}: No module named {package}: pip install 'softbench[test]'" in shown
-    assert "tests/session/test_guard.py::" in shown
+    assert "tests/session/test_missing.py::" in shown

@@ -1,14 +1,22 @@
-"""What is missing on a machine is named as what to install."""
+"""What is missing on a machine is named as what to install; tox installs for a GPU only where that GPU is."""
 
+import configparser
 import os
+import sys
+from dataclasses import replace
 
 import pytest
+from support.cards import H200
+from support.children import python
 from support.grids import over
+from support.paths import ROOT
 from support.projects import PYTHONPATH, bench, cells_by_name, project
 
 from softbench import packages
+from softbench.measure import device
 from softbench.measure.worker import faults
 from softbench.model import Status
+from softbench.session import guard
 
 KERNELS = """
 from softbench import implementation
@@ -80,6 +88,41 @@ def test_a_command_that_needs_a_package_says_so(monkeypatch, says):
     assert says("report", "latest", status=2) == "softbench: plotly is missing: pip install plotly\n"
 
 
-def test_a_command_that_does_not_exist_gets_a_suggestion(says):
-    said = says("tabel", "latest", status=2)
-    assert said.startswith("softbench: no command 'tabel'; did you mean 'table'? choose from report, ")
+H100 = replace(H200, name="NVIDIA H100 80GB HBM3")
+
+
+@over(
+    "cards, arguments, why",
+    [
+        ((), (), "an H200 is expected, but no CUDA GPU is visible here; nothing was installed: `tox -e h200 -- "),
+        ((H100,), (), "an H200 is expected, but this machine has 'NVIDIA H100 80GB HBM3'; nothing was installed: "),
+        ((), ("-k", "a b", "--softbench-any-gpu"), ""),
+    ],
+)
+def test_another_machine_is_refused_unless_any_will_do(monkeypatch, cards, arguments, why):
+    monkeypatch.setattr(device, "gpus", lambda: cards)
+    said = guard.refusal("H200", arguments)
+    assert said.startswith(f"softbench: {why}" if why else "")
+    assert bool(said) is bool(why)
+    assert "\n" not in said
+    if cards:
+        assert guard.refusal("H100", arguments) == ""
+
+
+@over("any_gpu", [False, True])
+def test_the_command_is_run_or_is_not(any_gpu):
+    command = ["-S", "-m", "softbench.session.guard", "H200", *["--softbench-any-gpu"] * any_gpu, "--then"]
+    installing = [sys.executable, "-c", "print('installed')"]
+    done = python(*command, *installing, CUDA_VISIBLE_DEVICES="", PYTHONPATH="")
+    assert (done.returncode, done.stdout) == ((0, "installed\n") if any_gpu else (1, ""))
+    assert done.stderr.count("\n") == (not any_gpu)
+
+
+def test_tox_installs_by_it_for_each_gpu():
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    commands = tox["testenv:h{100,800,200}"]["install_command"].split("\n")[1:]
+    assert commands == [
+        f"h{name}: python -m softbench.session.guard H{name} {{posargs}} --then python -I -m pip install {{opts}} {{packages}}"
+        for name in (100, 800, 200)
+    ]
