@@ -16,6 +16,13 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
 # 2^-18 is float32 arithmetic at exponents of about -5: a difference, an exponential, a sum and a quotient.
 close = functools.partial(tensors.close, slack=2**-18)
 
+
+def captured(work):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        return graph, work()
+
+
 # A CTA a row; a cluster; split over the whole GPU, with a workspace.
 GRAPHS = [((64, 1000), torch.float16), ((64, 131072), torch.float16), ((1, 1048576), torch.float32)]
 
@@ -28,10 +35,7 @@ def test_a_graph_replayed_on_another_stream(shape, dtype, warm):
     if warm:
         softmax(x)
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = softmax(softmax(x))
-        z = softmax(x)
+    graph, (y, z) = captured(lambda: (softmax(softmax(x)), softmax(x)))
     other = torch.cuda.Stream()
     for _ in range(3):
         x.copy_(randn(*shape, dtype=dtype))
@@ -48,23 +52,19 @@ def test_a_graph_and_eager_calls_at_once(shape, dtype):
     a, b = randn(*shape, dtype=dtype), randn(*shape, dtype=dtype) * 3
     softmax(a)
     torch.cuda.synchronize()
-    graphs = []
-    for x in (a, b):
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            graphs.append((graph, x, softmax(x)))
+    graphs = [(x, *captured(lambda x=x: softmax(x))) for x in (a, b)]
     streams = [torch.cuda.Stream() for _ in range(4)]
     eager = []
     torch.cuda.synchronize()
     for _ in range(20):
-        for stream, (graph, _, _) in zip(streams, graphs, strict=False):
+        for stream, (_, graph, _) in zip(streams, graphs, strict=False):
             with torch.cuda.stream(stream):
                 graph.replay()
         for stream, x in zip(streams[2:], (b, a), strict=True):
             with torch.cuda.stream(stream):
                 eager.append((x, softmax(x)))
     torch.cuda.synchronize()
-    for x, y in [*((x, y) for _, x, y in graphs), *eager[-2:]]:
+    for x, y in [*((x, y) for x, _, y in graphs), *eager[-2:]]:
         close(y, x)
     assert all(torch.equal(y, eager[i % 2][1]) for i, (_, y) in enumerate(eager))
 
@@ -99,19 +99,18 @@ def test_workspaces_of_a_capture_come_from_the_reserve():
     _workspace.reserve(here)
     torch.cuda.synchronize()
     eager = _workspace.workspace(here, 100)
-    graph = torch.cuda.CUDAGraph()
-    places = []
     x = torch.zeros(1, device="cuda")
-    with torch.cuda.graph(graph):
+
+    def places_of(count):
         x.add_(1)
-        places += [_workspace.workspace(here, 100).data_ptr() for _ in range(2)]
+        return [_workspace.workspace(here, 100).data_ptr() for _ in range(count)]
+
+    _first, places = captured(lambda: places_of(2))
     memory = _workspace._reserves[here.index][0]
     assert places[0] == places[1] != eager.data_ptr()
     assert memory.data_ptr() <= places[0] < memory.data_ptr() + memory.numel() * 8
-    second = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(second):
-        x.add_(1)
-        assert _workspace.workspace(here, 100).data_ptr() not in (places[0], eager.data_ptr())
+    _second, (place,) = captured(lambda: places_of(1))
+    assert place not in (places[0], eager.data_ptr())
 
 
 def test_a_capture_that_finds_the_reserve_used_up_gets_another():
@@ -121,10 +120,8 @@ def test_a_capture_that_finds_the_reserve_used_up_gets_another():
     close(softmax(x), x)
     before = _workspace._reserves[here.index][0]
     _workspace._reserves[here.index] = (before, len(before))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        ys = [softmax(x) for _ in range(3)]
-        words = _workspace._of_captures[next(reversed(_workspace._of_captures))]
+    found = _workspace._of_captures
+    graph, (*ys, words) = captured(lambda: (*(softmax(x) for _ in range(3)), found[next(reversed(found))]))
     after = _workspace._reserves[here.index][0]
     assert after.data_ptr() == words.data_ptr() != before.data_ptr()
     for _ in range(3):
