@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from support.builders import ended, roof_of, softmax_case, timed, written
-from support.children import python
 from support.documents import rows
 from support.grids import over
 from support.paths import ROOT
 from support.recipes import blocks, run_softbench, two_runs
 
 from softbench import cli
+from softbench.cases import operators
 from softbench.cli.parser import COMMANDS, parser
 from softbench.model import Status
 from softbench.records import store
@@ -112,7 +112,10 @@ def test_the_help_fits_80_columns_and_has_examples_that_are_understood(monkeypat
         assert text
 
 
+@pytest.mark.slow
 def test_neither_torch_nor_pytest_is_imported(folder):
+    from support.children import python
+
     code = """
 import sys
 from softbench import cli
@@ -131,8 +134,11 @@ FULL = "full = os.open('/dev/full', os.O_WRONLY)"
 NO_SPACE = "softbench: the output cannot be written (No space left on device)\n"
 
 
+@pytest.mark.slow
 @over("opened, form, code, said", [(CLOSED, "csv", 0, ""), (FULL, "csv", 2, NO_SPACE), (FULL, "text", 2, NO_SPACE)])
 def test_a_reader_that_leaves_and_a_full_disk(folder, opened, form, code, said):
+    from support.children import python
+
     script = f"import os, sys; {opened}; os.dup2(full, 1); from softbench import cli; sys.exit(cli.main())"
     done = python("-c", script, "table", "latest", "--format", form, cwd=folder)
     assert (done.returncode, done.stderr) == (code, said)
@@ -160,7 +166,8 @@ def recorded(tmp_path_factory):
     (claims,) = (block for block in blocks(PATH) if block.language == "yaml")
     (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
     (made / "sent").mkdir()
-    return made
+    yield made
+    operators.use(())  # `softbench new` and `list` have loaded one
 
 
 def subparsers():
