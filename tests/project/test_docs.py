@@ -1,13 +1,25 @@
-"""The pages say what the code does."""
+"""The pages say what the code does and the records hold."""
 
 import argparse
+import csv
+import functools
+import importlib.util
+import io
+import json
+import math
 import re
+import shlex
+import statistics
+from pathlib import Path
 
 import pytest
-from support.documents import HTILE, OPTIONS, PAGES, README, ROOT, rows
+from support.documents import HTILE, MEASURING, NOTES, OPTIONS, PAGES, README, RESULTS, ROOT, rows
 from support.grids import over
-from support.projects import bench
 
+from softbench.analysis import leaderboard
+from softbench.model import stats
+from softbench.records import store
+from softbench.render import export
 from softbench.session import settings
 
 CUTE = ROOT / "impls" / "cute"
@@ -116,6 +128,8 @@ def test_the_index_lists_every_page():
 @pytest.mark.slow
 def test_the_kernel_of_the_readme_is_right(tmp_path):
     """Run by the README's own command, in Triton's interpreter: 781 columns leave a part of its tile masked."""
+    from support.projects import bench
+
     pytest.importorskip("triton")
     code = re.search(r"<!-- kernel -->\n```python\n(.*?)```", README, re.S)
     kernels = tmp_path / "kernels"
@@ -124,3 +138,129 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
     done = bench(tmp_path, "--softbench-profile=cpu", "--softbench-columns=781", "-k", "my_softmax", "-v")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert done.stdout.count("CHECKED") >= 2
+
+
+def ranking(says, page, prefix=""):
+    """What the command that a page names prints of the run that it links."""
+    (run,) = re.findall(rf"\[its records\]\({prefix}(reports/h\d+/\S+\.jsonl\.xz)\)", page)
+    (options,) = re.findall(r"softbench table RUN ([^`]+)`", page)
+    return says("table", ROOT / run, *shlex.split(options)).strip().partition("\n\n### ")[0]
+
+
+def test_the_leaderboard_is_what_the_committed_records_say(says):
+    """The first sentence and eight rows of its ranking."""
+    section = README.partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard -->")[0]
+    sentence, *rest = ranking(says, section).splitlines()
+    assert sentence in section.splitlines()
+    first = [line for line in rest if line.startswith("|")][: 2 + 8]
+    assert [line for line in section.splitlines() if line.startswith("|")] == first
+
+
+def test_the_results_are_what_the_committed_records_say(says):
+    assert RESULTS.rstrip().endswith(ranking(says, RESULTS, "../"))
+
+
+def line_of(cell):
+    """Which line of the notes' table a case belongs to; "few" for their other table."""
+    row = cell["cute_softmax"]
+    count, columns = map(int, row["shape"].split("x"))
+    if count <= 16:
+        return "few"
+    return f"powers of two, {row['dtype']}" if columns.bit_count() == 1 else "vocabulary"
+
+
+@functools.cache
+def cells_of(words, page=NOTES):
+    """{case id: {implementation: its row of the exported table}} of the run that a page links with these words.
+
+    Of several variants that which was chosen.
+    """
+    path = re.search(rf"\[{words}\]\((?:\.\./)+([^)\s]+)\)", page)
+    cells = {}
+    for row in csv.DictReader(io.StringIO(export.csv(leaderboard.build(store.read(ROOT / path[1]))))):
+        if row["latency_ns"] or row["implementation"] not in cells.get(row["case"], {}):
+            cells.setdefault(row["case"], {})[row["implementation"]] = row
+    return cells
+
+
+def latency(cell, implementation):
+    return float(cell[implementation]["latency_ns"] or "nan")
+
+
+@pytest.mark.parametrize("shown", rows(NOTES, "cells"), ids=lambda row: row[0].split(":")[0])
+def test_the_notes_figures_are_those_of_the_run(shown):
+    cells = [cell for cell in cells_of("One run").values() if line_of(cell) == shown[0].split(":")[0]]
+    percents = [float(cell["cute_softmax"]["percent_of_roof"]) for cell in cells]
+    ratios = [latency(cell, "quack") / latency(cell, "cute_softmax") for cell in cells if cell["quack"]["latency_ns"]]
+    figures = [str(len(cells)), f"{statistics.geometric_mean(percents):.1f}", f"{min(percents):.1f}"]
+    figures += [f"{statistics.geometric_mean(ratios):.3f}", f"{min(ratios):.3f}"]
+    assert [re.split("[:,]", text)[0] for text in shown[1:]] == figures
+
+
+FEW_ROWS = [("One run", ("float32", "float16"), *shown) for shown in rows(NOTES, "few rows")]
+
+
+@over("shown", FEW_ROWS)
+def test_the_notes_times_are_those_of_the_runs(shown):
+    link, dtypes, shape, *times = shown
+    cells = [cells_of(link)[f"softmax-{dtype}-{shape}"] for dtype in dtypes]
+    copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
+    found = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
+    said = [math.nan if text == "no launch" else float(text) for text in times]
+    assert said == pytest.approx(found, rel=0.005, nan_ok=True)
+
+
+@over("shown", rows(RESULTS, "operator"))
+def test_the_familys_figures_are_those_of_the_run(shown):
+    operator, count, ours, percent, *rivals = shown
+    cells = [cell for case, cell in cells_of("This run", RESULTS).items() if re.match(rf"{operator}-[bf]", case) and ours in cell]
+    cells = [cell for cell in cells if cell[ours]["timed"] == "true"]
+    percent_of_roof = statistics.geometric_mean(float(cell[ours]["percent_of_roof"]) for cell in cells)
+    times = {name: [latency(cell, name) for cell in cells] for name, row in cells[0].items() if row["role"] == "entrant"}
+    mean = {name: statistics.geometric_mean(ns) for name, ns in times.items() if not math.isnan(sum(ns))}
+    found = [f"{name} {ns / mean[ours]:.2f}" for name, ns in sorted(mean.items(), key=lambda item: item[1]) if name != ours]
+    assert [count, percent, *(re.sub("[†‡]", "", text) for text in rivals)] == [
+        str(len(cells)),
+        f"{percent_of_roof:.1f}",
+        *found[:2],
+    ]
+
+
+def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, says):
+    shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
+    path = re.search(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", README)
+    says("badge", ROOT / path[1], "--output", tmp_path / "badge.svg")
+    made = (tmp_path / "badge.svg").read_text()
+    assert made == (ROOT / "docs" / "images" / "badge.svg").read_text()
+    assert f"<title>{shown['said']}</title>" in made
+
+
+def test_the_pictures_show_the_page_of_the_leaderboards_run():
+    """Without a browser: what they were made from is written next to them. `tox -e pictures` makes them again."""
+    path = ROOT / "docs" / "images" / "render.py"
+    spec = importlib.util.spec_from_file_location("render_pictures", path)
+    render = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(render)
+    made_from = json.loads(render.MADE_FROM.read_text())
+    assert f"[its records]({made_from['run']})" in README
+    now = render.made_from()
+    assert made_from == now, "the pictures in docs/images are stale: render them again with tox -e pictures"
+    shown = {Path(link).name for page in PAGES for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())}
+    assert shown == set(made_from["pictures"])
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """{(shape, implementation): record} of the run that the measuring page compares with Nsight Compute."""
+    section = MEASURING.partition("**Against Nsight Compute.**")[2]
+    path = re.search(r"\]\(\.\./(reports/\S+\.xz)\)", section)
+    return {("x".join(map(str, r.case.shape)), r.variant.implementation): r for r in store.read(ROOT / path[1]).records}
+
+
+@over("shown", rows(MEASURING, "cell"))
+def test_what_nsight_compute_says_is_what_the_records_say(counted, shown):
+    record = counted[tuple(shown[0].split())]
+    traffic, half = record.traffic, record.ideal_bytes / 2
+    graph = stats.per_launch_ns(record.clock("graph")[0])
+    figures = [f"{traffic.kernels_ns / 1000:.1f}", f"{graph / 1000:.1f}", f"{graph / traffic.kernels_ns:.3f}"]
+    assert shown[1:] == [*figures, f"{traffic.read_bytes / half:.3f}", f"{traffic.written_bytes / half:.3f}"]
