@@ -7,9 +7,7 @@ import pytest
 import torch
 from support.grids import over
 
-from softbench import resources
-from softbench.cases import matrix, operator_files, operators
-from softbench.cases.declarations import RegistryError
+from softbench.cases import matrix, operators
 from softbench.cases.operators.recipes import Form
 from softbench.measure.check import check
 from softbench.measure.worker import loading, proving
@@ -121,13 +119,6 @@ def test_prepared_inputs_are_valid_ones():
     x, target, lse, _ = operator(asked.operator).make_inputs(asked, "cpu", 1)
     torch.testing.assert_close(lse, x.logsumexp(1))
     assert target[[5, 69]].tolist() == [0, 0]
-
-
-def test_a_projects_operator_has_another_name(tmp_path):
-    (tmp_path / "mine.py").write_text(operator("cross_entropy").source)
-    with pytest.raises(RegistryError, match="operator 'cross_entropy' is one of softbench's own; rename this one"):
-        operator_files.load([tmp_path])
-    assert operator_files.beside(resources.bundled_operators().parent) == (), "they are not a project's"
 
 
 PROFILES = ("log-softmax", "cross-entropy", "masked", "other-rows", "router")

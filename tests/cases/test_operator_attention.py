@@ -43,9 +43,7 @@ def right(asked, weights=lambda p: p, logits=lambda s: s):
         if asked.operator == "attention_causal":
             queries, keys = s.shape[-2:]
             s = s.masked_fill(torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries).logical_not(), -math.inf)
-        p = torch.softmax(s, -1)
-        if asked.operator == "attention_causal":
-            p = p.nan_to_num(0.0)  # rows that see no key
+        p = torch.softmax(s, -1).nan_to_num(0.0)  # causal rows that see no key
         return (weights(p) @ v.float()).to(q.dtype)
 
     return launch

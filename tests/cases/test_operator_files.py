@@ -13,7 +13,7 @@ from softbench.cases.operators.streams import Stream
 from softbench.measure.roof import roofline
 from softbench.measure.worker import loading, proving
 from softbench.model import Case
-from softbench.resources import MAX_BYTES
+from softbench.resources import MAX_BYTES, bundled_operators
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,9 @@ def test_a_name_that_is_taken_and_a_folder_that_is_none(folder):
         with refused(what):
             operator_files.load([Path(name)])
     (folder / "first.py").unlink()
-    assert "operator 'softmax' is one of softbench's own; rename this one" in mistake(GELU.replace("gelu", "softmax"))
+    for taken in ("softmax", "cross_entropy"):
+        assert f"operator '{taken}' is one of softbench's own; rename this one" in mistake(GELU.replace("gelu", taken))
+    assert operator_files.beside(bundled_operators().parent) == (), "they are not a project's"
     (folder / "gelu.py").unlink()
     Path("kernels").mkdir()
     Path("kernels/law.py").write_text(GELU)

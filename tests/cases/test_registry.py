@@ -169,6 +169,7 @@ ARGUMENT_MISTAKES = {
     OK + "params={'w': [1, '1']}": "params: 'w' lists a value twice",
     **{OK + f"params={{'{name}': [1]}}": f"params: the factory takes no argument '{name}'" for name in ("v", "case")},
     OK + f"params={{'w': {list(range(257))}}}": "params make 257 variants, more than 256; give fewer values",
+    OK + "ladder=1": "ladder must be True or False",
     OK + "known_failures=['*']": REASONS,
     OK + "known_failures={'*': ''}": REASONS,
 }

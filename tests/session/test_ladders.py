@@ -1,13 +1,11 @@
 """Rungs of ladders, and who asks for them."""
 
-import pytest
 from support.builders import softmax_case, variant
 from support.grids import over
 from support.options import read
 
 from softbench import resources
 from softbench.cases import matrix, registry
-from softbench.cases.registry import RegistryError
 from softbench.session.selection import Ladders, Selection, select
 from softbench.session.settings import QUICK_BUDGET_S
 
@@ -86,12 +84,6 @@ def test_our_best_and_the_libraries_are_no_rungs():
 def test_only_the_experiments_have_their_ladders():
     bundled = matrix.load(resources.bundled_shapes())
     assert bundled.ladders == {name for name in bundled.profiles if name.startswith("experiment-")}
-
-
-def test_ladder_is_true_or_false(tmp_path):
-    (tmp_path / "mine.py").write_text(KERNELS.replace("ladder=True", "ladder=1", 1))
-    with pytest.raises(RegistryError, match=r"mine.py:4: own_first: ladder must be True or False"):
-        registry.find([tmp_path])
 
 
 @over(
