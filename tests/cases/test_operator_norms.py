@@ -216,10 +216,22 @@ def test_what_structure_says_of_several_outputs():
     assert reason(case, writes_weight).startswith("input 2: the input was overwritten: 1 of 64 elements changed")
 
 
+on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@on_cuda
 @over("operator", NORMS)
 def test_float32_arithmetic_passes_on_cuda(operator):
     for distribution in set(DISTRIBUTIONS) - set(HUGE):
         case = question(operator, (65, 4097), "bfloat16", distribution)
         assert check(case, launch(operator), "cuda").reason == "", case.id
+
+
+@pytest.mark.gpu
+@on_cuda
+@over("shape", [(7, 33), (1000, 1001), (4096, 4097)])
+def test_temporaries_are_not_taken_for_an_overrun(shape):
+    for dtype in ("bfloat16", "float32"):
+        run = launch("add_layernorm", inside=torch.float64)
+        assert check(question("add_layernorm", shape, dtype), run, "cuda").reason == "", dtype
