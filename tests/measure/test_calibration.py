@@ -214,11 +214,6 @@ def pool(monkeypatch):
     return IDLE
 
 
-def recorded(pool, rows):
-    made = Contest(Rules(), pool, CARD, calibrations=None)
-    return [made.run(make.softmax_case(n), [make.variant("a")])[0].calibrations for n in rows]
-
-
 def test_clocks_are_checked_once_and_stored_once_per_case(monkeypatch, pool):
     calls, variants = [], [make.variant("a"), make.variant("b")]
     monkeypatch.setattr(parent, "calibrate", lambda pool, l2, *, device, **_: calls.append(device) or (RIGHT, CALL))
@@ -236,17 +231,12 @@ def test_clocks_are_checked_once_and_stored_once_per_case(monkeypatch, pool):
     assert calls == [True]
 
 
-def test_disturbed_clocks_are_checked_again(monkeypatch, pool):
-    answers = iter([(FAST, CALL), (FAST, CALL), (RIGHT, CALL)])
-    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: next(answers))
-    assert recorded(pool, (1, 2, 3, 4)) == [(FAST, CALL)] * 2 + [(RIGHT, CALL)] * 2
-
-
-def test_a_call_clock_that_stays_off_is_tried_five_times(monkeypatch, pool):
-    tried = []
-    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: tried.append(0) or (RIGHT, CALL_FAST))
-    recorded(pool, range(1, 9))
-    assert len(tried) == CALL_CALIBRATIONS
+@over("found", [[(FAST, CALL)] * 2 + [(RIGHT, CALL)], [(RIGHT, CALL_FAST)] * CALL_CALIBRATIONS])
+def test_disturbed_clocks_are_checked_again_until_right_or_five_times(monkeypatch, pool, found):
+    left, made = list(found), Contest(Rules(), pool, CARD, calibrations=None)
+    monkeypatch.setattr(parent, "calibrate", lambda *_, **__: left.pop(0))
+    records = [made.run(make.softmax_case(rows), [make.variant("a")])[0] for rows in range(1, len(found) + 4)]
+    assert [record.calibrations for record in records] == [*found, *[found[-1]] * 3]
 
 
 @over("clocks, due", [((FAST, CALL), True), ((RIGHT, CALL), False), ((RIGHT, BLIND), False)])
