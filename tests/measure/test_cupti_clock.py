@@ -20,9 +20,9 @@ from softbench.measure.contest.workers import Answer
 from softbench.measure.cupti_clock import CALLS, GROUPS, Activity, DeviceClock, Unseen, spans
 from softbench.measure.plans import Plan
 from softbench.measure.worker import authoring as worker
-from softbench.model import SEALED, Case, Samples, Status
+from softbench.model import SEALED, Samples, Status
 
-CASE = Case("softmax", (4, 64), "float32", "float32")
+CASE = make.softmax_case(4, 64, "float32")
 PLAN = Plan(20, 20, "cold")
 GAP_NS = 1_000
 MARK_NS = 2_000

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import pytest
 from support import builders as make
 from support.offenders import arena
-from support.simulated import CARD, IDLE, PLAN
+from support.simulated import CARD, IDLE
 
 from softbench.cases import registry
 from softbench.measure.contest import apart, measuring
 from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.rounds import Heat
-from softbench.model import OPEN, SEALED, Case, Status, stats
+from softbench.model import OPEN, SEALED, Status, stats
 
 
 def open_case(world, monkeypatch, *entrants):
@@ -56,10 +56,9 @@ def test_roofs_and_open_entrants_make_no_case_close(world):
     """Out of time before the first look all are still in the race."""
     a, b = world.enter("a", tier=SEALED), world.enter("b", 1.2e6, tier=SEALED)
     field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]
-    heat = Heat(field, PLAN, "graph", 0, world.ask, world.rng, deadline=0.0)
+    heat = world.new_heat(*field, deadline=0.0)
     heat.run()
-    pool = None
-    case = Measuring(make.softmax_case(), field, Rules(), pool, None, heats=[heat])
+    case = Measuring(make.softmax_case(), field, Rules(), None, None, heats=[heat])
     assert (case.unfinished, set(heat.racing)) == ([heat], set(field))
     assert case.gap == pytest.approx(math.log(1.2), rel=0.05)
 
@@ -76,7 +75,7 @@ def undecided(monkeypatch):
     monkeypatch.setattr(Heat, "_undecided", lambda self, active: list(active) if len(self.readings) < stats.LOOKS[1] else [])
 
 
-CASE = Case("softmax", (4, 64), "float32", "float32")
+CASE = make.softmax_case(4, 64, "float32")
 GOOD = """
 from softbench import implementation
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.grids import over
-from support.simulated import DEAD, FULL, PLAN, World, at, placements
+from support.simulated import DEAD, FULL, World, at, placements
 
 from softbench.measure.contest import rounds
 from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS, Heat
@@ -88,7 +88,7 @@ def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch, seed):
 
 def test_a_heat_goes_on_behind_a_look_where_ranks_are_open(world):
     (a, b), far = world.pair(spread=5), world.enter("far", 1.5e6)
-    heat = Heat([a, b, far], PLAN, "graph", 7, world.ask, world.rng)
+    heat = world.new_heat(a, b, far)
     for looks, count in enumerate(stats.LOOKS, start=1):
         heat.run(1)
         assert [placements(e) for e in (a, b, far)] == [count, count, stats.LOOKS[0]]
@@ -110,7 +110,7 @@ def test_calls_are_compared_whole_when_a_heat_goes_on(world):
         return answer
 
     world.changed = noted
-    heat = Heat([a, b, far], PLAN, "graph", 7, world.ask, world.rng)
+    heat = world.new_heat(a, b, far)
     for _ in stats.LOOKS:
         heat.run(1)
     assert (whole[b], whole[far]) == (whole[a], whole[a][:1])
@@ -119,7 +119,7 @@ def test_calls_are_compared_whole_when_a_heat_goes_on(world):
 
 def test_a_heat_out_of_time_goes_on_where_it_was(world):
     a, b = world.pair(1.02e6)
-    heat = Heat([a, b], PLAN, "graph", 7, world.ask, world.rng, deadline=world.now_ns / 1e9)
+    heat = world.new_heat(a, b, deadline=world.now_ns / 1e9)
     heat.run(1)
     assert heat.stopped == "out of budget after 2 placements"
     assert heat.is_unfinished

@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from support.builders import variant
+from support.builders import softmax_case, variant
 from support.grids import over
 from support.simulated import DEAD
 
@@ -15,7 +15,7 @@ from softbench.measure.contest.preparing import Preparation
 from softbench.measure.contest.worker_pool import MAX_DEATHS, WorkerPool
 from softbench.measure.contest.workers import Answer
 from softbench.measure.plans import Plan
-from softbench.model import OPEN, SEALED, Accuracy, Case, Status
+from softbench.model import OPEN, SEALED, Accuracy, Status
 
 
 class Process:
@@ -86,7 +86,7 @@ def test_a_new_version_of_a_file_has_a_new_worker(monkeypatch, answering):
     assert [worker.is_alive for worker in started] == [False, True, False, True]
 
 
-CASE = Case("softmax", (8, 32), "float32", "float32")
+CASE = softmax_case(8, 32, "float32")
 POOL = SimpleNamespace(device="cuda")
 
 
@@ -111,7 +111,7 @@ def test_who_is_killed_at_its_referee_is_handed_over_again(ended, tiers):
 @over("gib, most", [(79, 2), (140, 5), (1000, 36), (10, 1), (0, 9)])
 def test_as_many_are_built_at_once_as_the_memory_holds(gib, most):
     """Inputs and outputs of 2 GiB: 6 for the timed launches, 16 for the calls of the checks."""
-    case = Case("softmax", (4096, 131072), "float32", "float32")
+    case = softmax_case(4096, 131072, "float32")
     preparation = Preparation(case, POOL, 1.0, 0, plan=lambda: Plan(2, 1, "cold"), memory_bytes=gib << 30)
     preparation._field = [entrant_at_referee() for _ in range(9)]
     assert preparation._at_once() == most

@@ -9,7 +9,7 @@ from support.grids import over
 from support.simulated import PLAN
 
 from softbench.measure.contest.progress import CaseView
-from softbench.measure.contest.rounds import ROUNDS, Heat
+from softbench.measure.contest.rounds import ROUNDS
 from softbench.model import OPEN, SEALED, Samples, Status
 from softbench.session.live.pace import Pace, clock_text
 
@@ -23,7 +23,7 @@ def test_a_heat_is_seen_as_it_stands(world):
     failed.settle(Status.INCORRECT, "zeros")
     seen = []
     view = CaseView(CASE, [slow, fast, roof, failed, unchosen], lambda s: seen.append((str(s), s.amid_rounds, [*s.players()])))
-    heat = view.heat = Heat([fast, slow, roof], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
+    heat = view.heat = world.new_heat(fast, slow, roof, tell=view.tell)
     heat.run()
     words = [text for text, *_ in seen]
     assert words[0] == "softmax-float16-4096x1024: rounds, placement 1"
@@ -48,7 +48,7 @@ def test_an_open_time_is_marked_and_stands_behind_sealed_ones(world):
     reference, waits = world.enter("torch_eager", 1e4, "reference", tier=OPEN), world.enter("waits", tier=OPEN)
     field = [forged, mine, yours, reference, world.enter("copy", 0.9e6, "roof"), waits]
     view = CaseView(CASE, field)
-    view.heat = Heat(field[:-1], PLAN, "graph", 0, world.ask, world.rng, 1e9)
+    view.heat = world.new_heat(*field[:-1])
     view.heat.run()
     shown = [("copy", ""), ("mine", "decided"), ("yours", "decided"), ("forged", OPEN), ("torch_eager", "decided")]
     assert [(p.name, p.state) for p in view.players()] == [*shown, ("waits", "checked")]
@@ -72,7 +72,7 @@ def test_a_pause_is_announced_wherever_the_next_turn_counts(world):
         return sum(op == "turn" for op, _ in world.log)
 
     view = CaseView(CASE, [a, b], lambda s: told.append((s.step, s.amid_rounds, turns())))
-    view.heat = Heat([a, b], PLAN, "graph", 0, world.ask, world.rng, 1e9, tell=view.tell)
+    view.heat = world.new_heat(a, b, tell=view.tell)
     view.heat.run()
     rounds = [entry for entry in told if "round" in entry[0]]
     assert [is_amid for _, is_amid, _ in rounds] == ([True] * (ROUNDS - 1) + [False]) * 8

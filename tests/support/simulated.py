@@ -81,10 +81,12 @@ class World:
         return "".join(operation[0] for operation, entrant in self.log if of in (None, entrant))
 
     def heat(self, *entrants, budget_s=1e9, lead_in_s=0.02, **more):
-        more |= {"lead_in_s": lead_in_s, "deadline": self.now_ns / 1e9 + budget_s}
-        heat = Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, **more)
+        heat = self.new_heat(*entrants, lead_in_s=lead_in_s, deadline=self.now_ns / 1e9 + budget_s, **more)
         heat.run()
         return heat
+
+    def new_heat(self, *entrants, **more):
+        return Heat(list(entrants), PLAN, "graph", 7, self.ask, self.rng, **more)
 
 
 class Pool:
