@@ -9,6 +9,7 @@ from softbench.cases import registry
 from softbench.measure import device
 from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.measuring import Rules
+from softbench.measure.plans import plan_graph
 
 HERE = Path(__file__).parent
 BUNDLED = registry.find([resources.bundled_impls()])
@@ -28,6 +29,11 @@ def run(pool, case, variants, budget_s=2.0, *, roofs=(), baselines=(), **rules):
 
 def named(*contest, **how):
     return {record.variant.implementation: record for record in run(*contest, **how)}
+
+
+def plan_of(case):
+    card, half = device.gpu(), 2 * case.elements
+    return plan_graph(half, half, card.l2_bytes, card.peak_gb_s)
 
 
 def end_workers(pool):

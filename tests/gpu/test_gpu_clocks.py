@@ -6,14 +6,14 @@ from itertools import chain
 
 import pytest
 import torch
-from contests import BUNDLED, CASE, named
+from contests import BUNDLED, CASE, named, plan_of
 from support.builders import softmax_case
 
 from softbench.cases import operators
 from softbench.measure import device, spin_kernels
 from softbench.measure.contest import calibrating
 from softbench.measure.cupti_clock import DeviceClock, Unseen
-from softbench.measure.plans import Plan, plan_graph
+from softbench.measure.plans import Plan
 from softbench.model import Status, calibration, stats
 
 pytestmark = pytest.mark.gpu
@@ -53,9 +53,8 @@ def test_the_device_clock_agrees_with_the_graph_and_slows_nobody(pool):
 
 
 def sampled(launch, case=SMALL):
-    plan = plan_graph(2 * case.elements, 2 * case.elements, device.gpu().l2_bytes, device.gpu().peak_gb_s)
     began = time.perf_counter()
-    groups = DeviceClock().samples(operators.get("softmax"), case, launch, plan, 1, device.gpu().l2_bytes)
+    groups = DeviceClock().samples(operators.get("softmax"), case, launch, plan_of(case), 1, device.gpu().l2_bytes)
     print(f"{time.perf_counter() - began:.3f} s", groups)
     return list(chain.from_iterable(groups))
 

@@ -6,13 +6,12 @@ from copy import copy
 from pathlib import Path
 
 import pytest
-from contests import BUNDLED, CASE, named
+from contests import BUNDLED, CASE, named, plan_of
 
 from softbench.cases import operators, registry
 from softbench.doctor import examples
 from softbench.measure import clocks, device, renew
 from softbench.measure.contest import calibrating
-from softbench.measure.plans import plan_graph
 from softbench.measure.worker import loading
 from softbench.model import Case, Status, calibration, stats
 
@@ -43,10 +42,8 @@ def test_a_kernel_that_writes_only_what_changed_has_its_honest_time(pool):
     ],
 )
 def test_an_honest_time_is_that_of_replays_in_a_row(gpu, name, shape):
-    card = device.gpu()
     case = Case("softmax", shape, "float16", "float16")
-    one = 2 * case.elements
-    plan = plan_graph(one, one, card.l2_bytes, card.peak_gb_s)
+    plan = plan_of(case)
     launch = loading.load(next(Path(v.path) for v in BUNDLED if v.implementation == name), name)(case)
     ratios = []
     for seed in range(3):

@@ -5,14 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
-from contests import BUNDLED, HERE, TWINS, named
+from contests import BUNDLED, HERE, TWINS, named, plan_of
 from support.builders import softmax_case
 
 from softbench.cases import registry
 from softbench.measure import device, roof
 from softbench.measure.contest import traffic
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.plans import plan_graph
 from softbench.model import OPEN, SEALED, Status
 
 pytestmark = pytest.mark.gpu
@@ -30,12 +29,9 @@ CORNERS = [
 
 
 def counted(case):
-    card = device.gpu()
-    half = 2 * case.elements
     copy = Entrant(roof.variants("copy", "cuda")[0], "roof")
-    calls = traffic.calls_for(half, card.l2_bytes)
-    plan = plan_graph(half, half, card.l2_bytes, card.peak_gb_s)
-    traffic.measure(case, [copy], plan, calls, seed=1, timeout_s=120)
+    calls = traffic.calls_for(2 * case.elements, device.gpu().l2_bytes)
+    traffic.measure(case, [copy], plan_of(case), calls, seed=1, timeout_s=120)
     return copy.traffic
 
 
