@@ -3,6 +3,7 @@
 import ctypes
 import re
 import threading
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,6 @@ from softbench.cases.operators import Expected, get
 from softbench.measure.check import accuracy, canary, check, watching
 from softbench.measure.check.accuracy import Errors
 from softbench.measure.guards.calls import shared
-from softbench.model import Case
 
 CASE = question("softmax")
 
@@ -102,8 +102,7 @@ def test_timed_calls_have_memory_of_their_own():
     assert shared([(one[:2], one[2:])]) == ""  # two outputs of one call may lie in one storage
 
 
-def case(dtype="float32", shape=(64, 512), **words):
-    return Case("softmax", shape, dtype, dtype, **words)
+case = partial(question, "softmax", (64, 512))
 
 
 def off(own, share, every=1):
@@ -139,7 +138,7 @@ def test_one_rounding_is_within_half_of_the_bound(dtype, most):
 
 
 def test_unbounded_elements_and_wrong_outputs_have_no_errors():
-    masked = check(case(distribution="causal_inf", timed=False, shape=(64, 64)), lambda x: x.softmax(-1), "cpu", 3)
+    masked = check(question("softmax", (64, 64), distribution="causal_inf"), lambda x: x.softmax(-1), "cpu", 3)
     assert 0 < masked.accuracy.elements < 64 * 64
     assert check(case(), torch.zeros_like, "cpu", 3).accuracy is None
     errors, exact = Errors(3), torch.tensor([[1.0, float("inf"), float("nan")]], dtype=torch.float64)
