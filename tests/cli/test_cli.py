@@ -170,16 +170,12 @@ def recorded(tmp_path_factory):
     operators.use(())  # `softbench new` and `list` have loaded one
 
 
-def subparsers():
-    (found,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return dict(found.choices)
-
-
 def test_every_command_stands_there_with_its_options():
+    (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
     documented = {row[0].strip("`"): re.findall(r"`(--[a-z-]+)`", row[2]) for row in rows(PAGE, "command")}
     options = {
         name: sorted(text for action in sub._actions for text in action.option_strings if text.startswith("--"))
-        for name, sub in subparsers().items()
+        for name, sub in commands.choices.items()
     }
     assert documented == {name: [text for text in own if text != "--help"] for name, own in options.items()}
     assert list(documented) == [command.name for command in COMMANDS]

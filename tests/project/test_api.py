@@ -14,7 +14,7 @@ from softbench import Case
 from softbench.model import Status
 from softbench.records import store
 
-CASE = Case("softmax", (16, 64), "float32", "float32")
+CASE = softmax_case(16, 64, "float32")
 
 
 @pytest.fixture(autouse=True)

@@ -140,11 +140,15 @@ def test_the_kernel_of_the_readme_is_right(tmp_path):
     assert done.stdout.count("CHECKED") >= 2
 
 
+def run_of(page, prefix=""):
+    (run,) = set(re.findall(rf"\[its records\]\({prefix}(reports/h\d+/\S+\.jsonl\.xz)\)", page))
+    return ROOT / run
+
+
 def ranking(says, page, prefix=""):
     """What the command that a page names prints of the run that it links."""
-    (run,) = re.findall(rf"\[its records\]\({prefix}(reports/h\d+/\S+\.jsonl\.xz)\)", page)
     (options,) = re.findall(r"softbench table RUN ([^`]+)`", page)
-    return says("table", ROOT / run, *shlex.split(options)).strip().partition("\n\n### ")[0]
+    return says("table", run_of(page, prefix), *shlex.split(options)).strip().partition("\n\n### ")[0]
 
 
 def test_the_leaderboard_is_what_the_committed_records_say(says):
@@ -228,8 +232,7 @@ def test_the_familys_figures_are_those_of_the_run(shown):
 
 def test_the_badge_is_made_of_the_leaderboards_run(tmp_path, says):
     shown = re.search(r"^\[!\[(?P<said>[^\]]+)\]\(docs/images/badge\.svg\)\]\(#leaderboard\)$", README, re.M)
-    path = re.search(r"\[its records\]\((reports/h\d+/\S+\.jsonl\.xz)\)", README)
-    says("badge", ROOT / path[1], "--output", tmp_path / "badge.svg")
+    says("badge", run_of(README), "--output", tmp_path / "badge.svg")
     made = (tmp_path / "badge.svg").read_text()
     assert made == (ROOT / "docs" / "images" / "badge.svg").read_text()
     assert f"<title>{shown['said']}</title>" in made

@@ -45,6 +45,7 @@ import pytest
 sys.exit(pytest.main())
 """
 INSTALL = "needs hatchling and editables: pip install 'softbench[test]'"
+COLLECT = ("--softbench", "--collect-only", "-q", "-p", "no:cacheprovider")
 LISTED = "softmax-float32-64x512::torch_eager"
 
 
@@ -136,7 +137,7 @@ def test_somebody_elses_kernel_is_ranked_against_ours(installed, tmp_path):
 
 
 def test_the_bundled_shapes_serve_where_there_are_none(installed, tmp_path):
-    listed = succeeded(run("-m", "pytest", "--softbench", "--collect-only", "-q", cwd=tmp_path, path=[installed]))
+    listed = succeeded(run("-m", "pytest", *COLLECT, cwd=tmp_path, path=[installed]))
     assert f"\nshapes.yaml::{LISTED}\n" in listed
 
 
@@ -154,14 +155,12 @@ def test_an_installed_checkout_is_loaded_once(editable, tmp_path, inside):
     """By its entry point, by conftest.py and by -p: under one name, or pytest refuses the second."""
     assert list(editable.glob("softbench-*.dist-info/entry_points.txt"))
     named, cwd = (("-p", "softbench.plugin"), ROOT) if inside else ((), tmp_path)
-    command = ("-m", "pytest", *named, "--softbench", "--collect-only", "-q", "-p", "no:cacheprovider")
-    assert LISTED in succeeded(run(*command, cwd=cwd, path=[editable, ROOT]))
+    assert LISTED in succeeded(run("-m", "pytest", *named, *COLLECT, cwd=cwd, path=[editable, ROOT]))
 
 
 def test_a_checkout_refuses_another_softbench(installed):
     """A copy that was installed once would otherwise be measured in place of the edited files."""
-    command = ("-m", "pytest", "-p", "softbench.plugin", "--softbench", "--collect-only", "-p", "no:cacheprovider")
-    done = run("-c", BARE, *command[2:], cwd=ROOT, path=[installed])
+    done = run("-c", BARE, "-p", "softbench.plugin", *COLLECT, cwd=ROOT, path=[installed])
     assert done.returncode == 4
     assert "pip install -e ." in done.stderr
 
