@@ -26,13 +26,12 @@ LEAST_LONG_SHARE_BYTES = 64 * 1024
 LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
-# From WIDE_BYTES of a CTA's share on a ring has its most warps, in two groups while a thread has few vectors: most, and in crews of
-# 16 bits.
+# A ring for wider shares than WIDE_BYTES has its most warps, in WIDE_GROUPS groups if a thread then has few enough vectors:
+# 7, or 10 of 16 bits in crews.
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = 16 * 1024, (7, 10), 2
-# Crews, and the most bytes of a CTA's share of a row: of any that needs no teams, and by columns' terms of those that need none and
-# that do. LayerNorm of 16-bit rows that start anywhere, with most to do for a byte, has more CTAs per row.
-MOST_CREWS, CREW_SHARE_BYTES = 33, 34 * 1024
-CREW_SHARES, LOOSE_SHARE_BYTES = ((28, 28), (34, 34), (30, 23)), 16 * 1024
+# The most KiB of a CTA's share of a row: in crews that need teams, in as few crews as need none, and in more crews. Of softmax,
+# RMSNorm, LayerNorm, and LayerNorm of 16-bit rows that start anywhere, which has most to do for a byte.
+MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34, 16))
 SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
 TWICE_THREADS = 960
 FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 128, 5 * 2**18, 2**20
@@ -121,19 +120,13 @@ def split_layout(
 def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False) -> int:
     """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
-    is_loose  rows of 16 bits that start anywhere
+    terms     vectors of one value per column
+    is_loose  whether rows are of 16 bits and start anywhere
     """
     whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0] or [1]
-    own, teams = (n * 1024 for n in CREW_SHARES[terms])
-    own = min(own, LOOSE_SHARE_BYTES) if is_loose and terms > 1 else own
-
-    def fit(n: int, bytes_: int) -> bool:
-        return n * row_bytes <= bytes_ * gpu.processors
-
     direct = next((n for n in whole if gpu.processors // n <= WARP), MOST_CREWS + 1)
-    if terms and fit(direct, CREW_SHARE_BYTES):
-        return max(n for n in whole if n == direct or (n > direct and fit(n, own)))
-    return max(n for n in whole if n == 1 or fit(n, teams if n < direct else own))
+    shares = CREW_SHARES[terms + (is_loose and terms > 1)]
+    return max(n for n in whole if n == 1 or n * row_bytes <= shares[(n >= direct) + (n > direct)] * 1024 * gpu.processors)
 
 
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:
@@ -144,8 +137,7 @@ def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, 
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")
-    is_crew = tiles == 1 and rows > FEW_ROWS and columns * itemsize > LEAST_LONG_ROW_BYTES and word in ("", "split")
-    return "crews" if is_crew and gpu.architecture in MAX_CLUSTER else word
+    return "crews" if tiles == 1 and rows > FEW_ROWS and "split" in times and word != "cluster" else word
 
 
 def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str, float]:

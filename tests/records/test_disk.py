@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from support import disks
-from support.fuzzing import refused
+from support.builders import refused
 from support.grids import over
 from support.projects import bench, project
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from support.builders import ended, passport, roof_of, run, stored, timed, variant, written
-from support.fuzzing import CASE, refused
+from support.builders import ended, passport, refused, roof_of, run, stored, timed, variant, written
+from support.fuzzing import CASE
 from support.grids import over
 
 from softbench.measure.worker import faults

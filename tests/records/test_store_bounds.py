@@ -7,8 +7,8 @@ import os
 from dataclasses import replace
 
 import pytest
-from support.builders import ended, passport, samples, timed, variant, written
-from support.fuzzing import CASE, WIDE, refused
+from support.builders import ended, passport, refused, samples, timed, variant, written
+from support.fuzzing import CASE, WIDE
 from support.grids import over
 from support.paths import KEPT
 

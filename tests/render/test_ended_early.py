@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
-from support.fuzzing import refused
 from support.grids import over
 
 from softbench import cli
@@ -93,7 +92,7 @@ def test_a_header_is_put_in_place_of_another(tmp_path):
     assert path.read_bytes().partition(b"\n")[2] == cells
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
     path.unlink()
-    with refused(r"r1\.jsonl: cannot be written \(No such file"):
+    with make.refused(r"r1\.jsonl: cannot be written \(No such file"):
         store.Writer(path).relabel(run(7).passport)
 
 
@@ -104,7 +103,7 @@ def test_a_number_of_cases_may_be_missing_and_is_one(tmp_path, changed, words):
     rest = {key: value for key, value in json.loads(header).items() if key != "cases"}
     path.write_text(json.dumps(rest | changed) + "\n" + cells)
     if words:
-        with refused(words):
+        with make.refused(words):
             store.read(path)
     else:
         assert store.read(path).passport.cases == 0

@@ -8,9 +8,9 @@ import tokenize
 
 import pytest
 from support import outline, pages
-from support.builders import ended, overflowed, passport, roof_of, run, timed
+from support.builders import ended, overflowed, passport, refused, roof_of, run, timed
 from support.children import python
-from support.fuzzing import CASE, HARD, WIDE, refused
+from support.fuzzing import CASE, HARD, WIDE
 from support.grids import over
 from support.paths import ROOT
 

@@ -3,6 +3,8 @@
 import random
 from dataclasses import replace
 
+import pytest
+
 from softbench.analysis import leaderboard
 from softbench.model import DTYPE_BYTES, Case, Passport, Record, Run, Samples, Status, Variant
 from softbench.records import store
@@ -88,3 +90,8 @@ def stored(folder, *runs):
 
 def written(folder, *records, **changes):
     return stored(folder, run(records, **changes))
+
+
+def refused(words):
+    """A block in which a store refuses records, in such words."""
+    return pytest.raises(store.StoreError, match=words)

@@ -44,12 +44,6 @@ def store(place, value, **_):
     place.memory[place.at(0)] = value
 
 
-def atomic_add(place, value, **_):
-    with here.cluster.lock:
-        place.memory[place.at(0)] += value
-        return place.memory[place.at(0)] - value
-
-
 def send(context, place, tag, pair):
     if context.thread % emulated.WARP == 0:
         for i, value in enumerate(pair):
@@ -60,7 +54,7 @@ def send(context, place, tag, pair):
 def family():
     """As that of emulated_threads, with what split rows have of the hardware."""
     with emulated.family() as modules:
-        vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store, atomic_add=atomic_add)
+        vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store)
         modules("htile.registers").peak = lambda vector: max(vector.load())
         split = modules("htile.split")
         split.send, split.peek = send, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))

@@ -6,12 +6,10 @@
 import json
 import os
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from softbench import cli
-from softbench.records.store import StoreError
 from softbench.texts import InputError
 from support.builders import softmax_case
 
@@ -155,10 +153,6 @@ def _twist(random, where, key, places):
         where.extend(where[: random.choice([1, 5, 40])])
     else:
         where[key] = hostile(random)
-
-
-def refused(words):
-    return pytest.raises(StoreError, match=words)
 
 
 def one_line(error):

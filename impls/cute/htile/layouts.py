@@ -52,7 +52,7 @@ UNALIGNED_SHARE_BYTES = 32 * 1024  # shares that start anywhere have two ends ea
 BLOCK, REGISTER_VECTORS, LARGE_NARROW = 128, 6, 13.5
 UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 4 * 1024, 2 * 1024  # of norms
 GRADIENT_SHARE_BYTES = 12 * 1024
-# LayerNorm: BLOCKs of vectors up to which a row has so many CTAs, BLOCKs of threads in each, and CTAs beside it (0: any number).
+# LayerNorm, by length: most BLOCKs of vectors of a row, its CTAs, BLOCKs of threads of each, CTAs of a multiprocessor (0: any).
 LAYER_BLOCKS = {
     2: ((6, 1, 1, 0), (16, 1, 2, 0), (21, 1, 3, 3), (32, 1, 4, 2)),
     4: ((5, 1, 1, 0), (10, 1, 2, 0), (15, 1, 3, 0), (28, 1, 4, 0), (42, 2, 3, 3)),
@@ -153,14 +153,14 @@ def _anywhere(whole: RowTileConfig, terms: int, tiles: int, largest: int) -> Row
 
 def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
     """256 threads of up to six vectors, 384 for some long rows: shares of 8 to 18 KiB, then larger ones in 8 CTAs and 16."""
-    narrow = whole.itemsize == 2
+    narrow, usual = whole.itemsize == 2, REGISTER_VECTORS * 2 * BLOCK
     cluster = min(SAFE_CLUSTER, max(2, power(ceil_div(whole.vectors, (9 if narrow else 8) * BLOCK))))
-    each = share(whole.vectors, cluster)
-    is_large = narrow and REGISTER_VECTORS * 2 * BLOCK < each <= LARGE_NARROW * BLOCK
-    if each > REGISTER_VECTORS * 2 * BLOCK and not is_large:
+    if share(whole.vectors, cluster) > (LARGE_NARROW * BLOCK if narrow else usual):
         cluster = largest
     each = share(whole.vectors, cluster)
-    threads = BLOCK * (3 if is_large or (each > REGISTER_VECTORS * 2 * BLOCK and not narrow) else 2)
+    if narrow and cluster == largest and each > usual:
+        return None
+    threads = BLOCK * (2 if each <= usual else 3)
     vectors = ceil_div(each, threads)
     registers = (16 if narrow else 8) + 8 * vectors
     config = replace(_clusters(whole, cluster, threads), resident=REGISTERS // (registers * threads))
@@ -185,11 +185,12 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
         config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
         return None if narrow or config.vectors_per_thread > REGISTER_VECTORS else config
     each = share(whole.vectors, cluster)
-    if narrow and (each <= 10 * BLOCK or 12 * BLOCK < each <= 14 * BLOCK):
-        beside = 3 if each > 10 * BLOCK else 5 if cluster > 1 else 0
-        return replace(_clusters(whole, cluster, 2 * BLOCK), resident=beside)
+    if narrow and each <= 10 * BLOCK:
+        return replace(_clusters(whole, cluster, 2 * BLOCK), resident=5 if cluster > 1 else 0)
     if each <= 12 * BLOCK:
         return _clusters(whole, cluster, (3 if narrow else 2) * BLOCK)
+    if narrow and each <= 14 * BLOCK:
+        return replace(_clusters(whole, cluster, 2 * BLOCK), resident=3)
     if 16 * BLOCK < each <= 18 * BLOCK:
         return replace(_clusters(whole, cluster, 3 * BLOCK), resident=2)
     if not narrow and cluster > 2 and each <= 15 * BLOCK:
@@ -213,9 +214,10 @@ def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
         return _clusters(whole, 1, 2 * WARP)
     if narrow and LAYER_IDLE[0] < blocks <= LAYER_IDLE[1]:
         return None
-    fits = (found for most, *found in LAYER_BLOCKS[whole.itemsize] if blocks <= most)
-    cluster, wide, beside = next(fits, (0, 0, 0))
-    return replace(_clusters(whole, cluster, wide * BLOCK), resident=beside) if cluster else None
+    for most, cluster, wide, resident in LAYER_BLOCKS[whole.itemsize]:
+        if blocks <= most:
+            return replace(_clusters(whole, cluster, wide * BLOCK), resident=resident)
+    return None
 
 
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
