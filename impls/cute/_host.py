@@ -45,6 +45,7 @@ ARGUMENTS = {
     "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
+    "causal.CausalSoftmax": ("matrix", "rows", "rows", "matrix"),
     "side.Softmax": ("matrix", "matrix"),
     "topk.SoftmaxTopk": ("matrix", "chosen", "chosen"),
     "packed.Softmax": ("matrix", "matrix"),

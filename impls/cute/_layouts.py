@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from .htile.config import (
@@ -19,6 +19,7 @@ from .htile.config import (
     share,
 )
 from .htile.layouts import SINGLE_BYTES, choose, choose_few
+from .htile.spans import SpanTileConfig
 from .htile.times import cluster_time, split_time
 
 LEAST_LONG_SHARE_BYTES = 64 * 1024
@@ -38,6 +39,8 @@ FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 128, 5 *
 MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
+# Of rows of which a span is seen: vectors of zeros that a thread writes at most, and the longest span of one CTA, in registers.
+ZEROS, SPAN_BYTES, SPAN_THREADS = 3, 32 * 1024, 512
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,21 @@ def cluster_layouts(
         if config.cluster == 1:
             return
         config = _of_cluster(replace(config, keep="shared", resident=0), config.cluster // 2)
+
+
+def span_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, window: int) -> Iterator[SpanTileConfig]:
+    """Those of rows of what is seen, with enough threads for the zeros beside it."""
+    whole = SpanTileConfig(columns, itemsize, aligned=aligned, window=window)
+    seen = (whole.held * whole.vector, itemsize, gpu, True) if whole.is_windowed else (columns, itemsize, gpu, aligned)
+    found: Iterable[RowTileConfig] = layouts(*seen)
+    if SINGLE_BYTES < whole.held * VECTOR_BYTES <= SPAN_BYTES and gpu.architecture in MAX_CLUSTER:
+        found = [replace(whole, threads=SPAN_THREADS, threads_per_row=SPAN_THREADS)]
+    for rows in found:
+        writers = ceil_div(ceil_div(whole.vectors, ZEROS * rows.cluster), WARP) * WARP
+        each = max(rows.threads_per_row, min(writers, SPAN_THREADS) if writers > WARP else 1)
+        threads = ceil_div(rows.threads, each) * each
+        kept = {"cluster": rows.cluster, "keep": rows.keep, "beside": rows.beside}
+        yield replace(whole, **kept, threads=threads, threads_per_row=each)
 
 
 def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:

@@ -30,13 +30,14 @@ SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place")
 PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
 ROUTER = (("k", 8), ("renormalised", 1))
+CAUSAL = (("scale", 0.125), ("window", 128), ("alibi", 1.0))
 MASKS = {"masked_softmax": (("scale", 0.125),), "biased_softmax": (("scale", 0.125),)}
 
 
 def entry(operator):
     if operator in LOSSES:
         return losses.cute_losses
-    if operator in MASKS:
+    if operator in (*MASKS, "causal_softmax"):
         return masks.cute_masks
     if operator == "softmax_topk":
         return router.cute_router
@@ -49,7 +50,7 @@ def test_what_the_family_declares():
         *(("cute_softmax", operator) for operator in SOFTMAX),
         *(("cute_norm", operator) for operator in NORMS),
         *(("cute_losses", operator) for operator in LOSSES),
-        *(("cute_masks", operator) for operator in MASKS),
+        *(("cute_masks", operator) for operator in (*MASKS, "causal_softmax")),
         ("cute_router", "softmax_topk"),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
@@ -73,6 +74,7 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 8), "float32", "float16", "cross_entropy_backward"), "float32 to float16"),
         (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
         (case((4, 10**8), "float32", operator="masked_softmax", params=MASKS["masked_softmax"]), "no layout"),
+        (case((4, 10**8), operator="causal_softmax", params=(CAUSAL[0], ("window", 10**8), CAUSAL[2])), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
         (case((4, 1025), operator="softmax_topk", params=ROUTER), "no layout"),
     ],
@@ -187,6 +189,17 @@ def test_masks_hand_over_rows_of_any_rank(kernel, operator, steps, aligned):
     assert [(str(t.dtype)[6:], t.shape) for t in tensors] == [(kind, size) for _, size, kind in build.arguments(rows=6)]
     assert [t.data_ptr() for t in tensors] == [t.data_ptr() for t in (x, mask, y)]
     assert y.shape == x.shape
+
+
+@pytest.mark.parametrize(("step", "alibi"), [(1032, 1.0), (1025, 0.0)])
+def test_causal_rows_come_with_a_slope_where_it_counts(kernel, step, alibi):
+    x, row = torch.zeros(2, 3, step, dtype=torch.float16)[..., :1024], torch.zeros(6)
+    y = masks.cute_masks(case(x.shape, operator="causal_softmax", params=(*CAUSAL[:2], ("alibi", alibi))))(x, row.long(), row)
+    (tensors,), build = kernel[1], kernel[0][-1]
+    assert build.config.aligned == (step == 1032)
+    kinds = [("", (6,)) if t is None else (str(t.dtype)[6:], t.shape) for t in tensors]
+    assert kinds == [(kind, size) for _, size, kind in build.arguments(rows=6)]
+    assert (y.shape, y.data_ptr()) == (x.shape, tensors[3].data_ptr())
 
 
 @pytest.mark.parametrize("operator", MASKS)

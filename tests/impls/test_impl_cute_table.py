@@ -198,6 +198,14 @@ def test_the_packed_kernels_of_masks(operator, dtype, columns):
     compiled(build).held_to_packed(tiles)
 
 
+@every(("dtype", "columns", "window"), itertools.product(("bfloat16", "float32"), (264, 2048, 8192, 20001, 131072), (128, 10**6)))
+def test_the_kernels_of_spans(dtype, columns, window):
+    params = (("scale", 0.125), ("window", window), ("alibi", 1.0))
+    kernel = compiled(masks.of_case(Case("causal_softmax", (4, columns), dtype, dtype, params=params), GPU, columns % 8 == 0)[0])
+    assert kernel.stack == 0
+    assert kernel.resident * kernel.config.threads >= 1024
+
+
 @every("columns", [65536, 131072])
 def test_bfloat16_takes_no_more_registers_than_float16(columns):
     """exp2's form that gives subnormals takes 40 where 32 let eight CTAs of 256 threads on a multiprocessor."""

@@ -17,6 +17,7 @@ from support.emulated_memory import tensor, values
 from impls.cute import _layouts, _plans, losses, masks
 from impls.cute.htile.config import RowTileConfig
 from impls.cute.htile.packing import PackedTileConfig
+from impls.cute.htile.spans import SpanTileConfig
 from softbench.cases import operators
 from softbench.measure.check import compare
 from softbench.measure.worker import loading
@@ -57,7 +58,7 @@ def kind(x):
 
 def computed(case, inputs, config, **flags):
     """The outputs of the kernel that has such a layout; rows of what it reads are apart, unless it is for dense ones."""
-    plans = losses if case.operator in LOSSES else masks if case.operator.endswith("ed_softmax") else _plans
+    plans = losses if case.operator in LOSSES else masks if case.operator.endswith(("ed_softmax", "causal_softmax")) else _plans
     builds = plans.of_case(case, _layouts.HOPPER, config.aligned and type(config) is RowTileConfig)
     build = next(build for build in builds if type(build.config) is type(config))
     pad = 0 if type(config) is PackedTileConfig else 8 if config.aligned else 1
@@ -125,6 +126,38 @@ def test_what_is_seen_adds_up_to_one(config, operator):
     x, mask = inputs = inputs_of(case)
     x[-4, 40 % columns], x[-3], x[-2, 5 % columns], x[-1, 60 % columns] = torch.inf, -torch.inf, torch.nan, torch.nan
     mask[-5] = mask[-1, 60 % columns] = mask[-3, ::2] = -torch.inf if operator == "biased_softmax" else 0
+    (found,) = computed(case, inputs, config)
+    assert not compare(case, inputs, found).reason
+    assert compare(case, inputs, torch.where(found == 0, 1e-3, found)).reason
+
+
+SPANS = [
+    SpanTileConfig(64, 2, 1, 32, 8, window=64),
+    SpanTileConfig(1024, 2, 1, 32, 32, window=128, line=2),
+    SpanTileConfig(512, 2, 1, 64, 64, "shared", window=10**6),
+    SpanTileConfig(1024, 4, 2, 32, 32, "shared", window=700, beside=1),
+    SpanTileConfig(328, 4, 1, 64, 64, "l1", window=300),
+    SpanTileConfig(712, 2, 2, 32, 32, window=712),
+    SpanTileConfig(77, 4, 1, 32, 32, aligned=False, window=77),
+    SpanTileConfig(333, 2, 1, 32, 16, aligned=False, window=50, line=1),
+    SpanTileConfig(146, 2, 1, 32, 8, "shared", False, window=1),
+]
+
+
+@every(("config", "alibi"), itertools.product(SPANS, [0.0, 0.5]))
+def test_spans_of_any_place(config, alibi):
+    """Rows that see nothing, nothing but -inf, infinity or NaN too; NaN is where nothing is seen, and slopes of nothing."""
+    columns, dtype = config.columns, DTYPES[config.itemsize][0]
+    case = Case(
+        "causal_softmax", (10, columns), dtype, dtype, params=(("scale", 0.125), ("window", config.window), ("alibi", alibi))
+    )
+    x, last, slope = inputs = inputs_of(case)
+    last[:] = torch.tensor([columns - 1, 0, -1, columns // 2, columns // 3, 40, 41, columns - 1, columns - 2, 3])
+    x[4:8, 40 % columns] = torch.tensor([torch.nan, torch.nan, torch.inf, 1])
+    x[7, :] = -torch.inf
+    slope[2] = torch.nan
+    distance = last[:, None] - torch.arange(columns)
+    x[(distance < 0) | (distance >= config.window)] = torch.nan
     (found,) = computed(case, inputs, config)
     assert not compare(case, inputs, found).reason
     assert compare(case, inputs, torch.where(found == 0, 1e-3, found)).reason

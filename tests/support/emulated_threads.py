@@ -284,5 +284,5 @@ def launch(kernel, config, rows, *arguments):
     together = 1 if getattr(config, "apart", 1) is True else config.cluster
     groups = -(-rows // config.rows)
     for cta in range(groups * config.cluster // together):
-        cluster = Cluster(together, config.threads, cta, 0, True)
+        cluster = Cluster(together, config.threads, cta, groups, True)
         cluster.run(lambda: kernel(*arguments))

@@ -5,6 +5,7 @@ layouts    the layout for rows of a given length; pure as well
 times      the predicted times of few or long rows; pure as well
 packing    the layout of many short rows in a CTA, by what they cost; pure as well
 strips     the layout of kernels that sum over rows; pure as well
+spans      the layout of rows of which only a span is seen; pure as well
 side       the layout of rows that lie side by side; pure as well
 topk       the layout of rows whose largest are wanted; pure as well
 launch     a kernel's grid, and how it overlaps with its neighbours

@@ -98,6 +98,7 @@ class RowTileConfig(_Vectors, Shared):
     apart: bool = False
     beside: int = 0
     resident: int = 0
+    from_ends = False  # whether CTAs take rows from both ends in turn
 
     def __post_init__(self):
         share = self.threads_per_row

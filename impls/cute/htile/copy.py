@@ -10,6 +10,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Boolean, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import CacheEvictionPriority, CopyG2ROp, CopyR2GOp, LoadCacheMode, cpasync
+from cutlass.cute.nvgpu.common import StoreCacheMode
 
 from .config import VECTOR_BYTES, RowTileConfig
 
@@ -81,9 +82,10 @@ def loading(dtype: type[cutlass.Numeric], policy: Int64 | None = None, reuse: st
     return HintedAtom(atom, bits, policy)
 
 
-def storing(dtype: type[cutlass.Numeric], bits: int = 128) -> HintedAtom:
-    """Registers -> global."""
-    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=bits), bits)
+def storing(dtype: type[cutlass.Numeric], bits: int = 128, streams: bool = False) -> HintedAtom:
+    """Registers -> global. streams: lines need not stay in the cache."""
+    words = {"store_cache_mode": StoreCacheMode.STREAMING} if streams else {}
+    return HintedAtom(cute.make_copy_atom(CopyR2GOp(), dtype, num_bits_per_copy=bits, **words), bits)
 
 
 class Partition:

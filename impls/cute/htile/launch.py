@@ -5,6 +5,7 @@ A launch may begin while the previous one ends, so every kernel begins with `ove
 
 from __future__ import annotations
 
+import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
@@ -28,6 +29,8 @@ def own_place(config: RowTileConfig) -> tuple[Int32, Int32 | int]:
     x, y, _ = cute.arch.block_idx()
     if config.apart:
         return x // config.cluster, x % config.cluster
+    if config.from_ends:
+        x = cutlass.select_(x % 2 == 0, x // 2, cute.arch.grid_dim()[0] - 1 - x // 2)
     return x, y if config.cluster > 1 else 0
 
 

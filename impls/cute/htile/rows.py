@@ -31,6 +31,8 @@ class RowContext:
     tXcX  the (row, column) of each element of the thread's vectors; tXpX: which vectors lie wholly in the CTA's share
     """
 
+    streams = False  # whether what is written need not stay in the cache
+
     def __init__(
         self,
         config: RowTileConfig,
@@ -127,6 +129,11 @@ class RowContext:
     def bounds(self, turn: int) -> tuple:
         """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
         return self.column + turn * (self.config.threads_per_row * self.config.vector), self.config.columns
+
+    def trim(self, turn: int, vector: cute.Tensor, value: cutlass.Numeric):
+        """Set the elements outside the row that were read with vector number `turn`."""
+        if not self.config.aligned and not self.config.is_inner(turn):
+            copy.trim(vector, *self.bounds(turn), value)
 
     def edges(self, turn: int, part: Partition) -> tuple | None:
         """The `edges` of `edge_copy` for vector number `turn` of a partition; None where vectors are whole or absent."""
@@ -242,9 +249,8 @@ class RowLoader:
     @cute.jit
     def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor):
         """Set a vector's elements outside the row to `fill`. It waits for the vector, so all requests come first."""
-        trims = self.fill is not None and not self.config.aligned and not self.config.is_inner(turn)
-        if const_expr(trims):
-            copy.trim(vector, *self.context.bounds(turn), vector.element_type(self.fill))
+        if const_expr(self.fill is not None):
+            self.context.trim(turn, vector, vector.element_type(self.fill))
 
     def kept(self, turn: int) -> cute.Tensor:
         """Where vector number `turn` lies, with "shared"."""
@@ -286,7 +292,7 @@ class RowStorer:
 
     def __init__(self, context: RowContext, matrix: cute.Tensor):
         self.context, self.part, self.dtype = context, context.partition(matrix), matrix.element_type
-        self.atom = copy.storing(self.dtype, min(128, 8 * self.part.bytes))
+        self.atom = copy.storing(self.dtype, min(128, 8 * self.part.bytes), context.streams)
 
     @cute.jit
     def store(self, turn: cutlass.Constexpr[int], values: cute.TensorSSA):
