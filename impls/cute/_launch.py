@@ -229,7 +229,7 @@ def _chosen(plan: Callable[..., Any], columns: int, dtypes: tuple[Any, ...], dev
     names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
-    def kernel(aligned: bool, few: str, dense: bool) -> Launch:
+    def kernel(aligned: bool, few: str | int, dense: bool) -> Launch:
         return ready(tuple(plan(columns, *names, this, aligned, few, dense)), device)
 
     few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned, tiles))

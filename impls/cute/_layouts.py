@@ -33,7 +33,8 @@ WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = 16 * 1024, (7, 10), 2
 # The most KiB of a CTA's share of a row: in crews that need teams, in as few crews as need none, and in more crews. Of softmax,
 # RMSNorm, LayerNorm, and LayerNorm of 16-bit rows that start anywhere, which has most to do for a byte.
 MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34, 16))
-SINGLE_THREADS, MOST_SINGLE_VECTORS = 512, 16
+HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
+MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
 FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 128, 5 * 2**18, 2**20
 MANY_ROWS = 256  # more rows have the layout of this many
@@ -115,15 +116,16 @@ def split_layout(
 ) -> SplitTileConfig:
     """Every multiprocessor has a CTA with a share of every row, or of every row of its crew.
 
-    Several rows go through a ring of as many stages as shared memory has room for; a single row is in registers.
-    Rows that are too long for either are read twice.
+    Several rows go through a ring of as many stages as shared memory has room for; a single row, or one of each crew, is in
+    registers. Rows that are too long for either are read twice.
     """
-    ctas = gpu.processors // crews
-    team = math.isqrt(ctas - 1) + 1 if ctas > WARP else 1
+    direct, ctas = MOST_DIRECT if is_single else WARP, gpu.processors // crews
+    ctas = min(ctas, direct) if is_single and crews > 1 else ctas
+    team = math.isqrt(ctas - 1) + 1 if ctas > direct else 1
     twice = SplitTileConfig(columns, itemsize, ctas, TWICE_THREADS, 0, team, aligned, tiles, terms, crews=crews)
     if is_single:
-        single = replace(twice, threads=SINGLE_THREADS, stages=1)
-        return single if single.vectors_per_thread <= MOST_SINGLE_VECTORS else twice
+        held = [(replace(twice, threads=threads, stages=1), most) for threads, most in HELD[crews == 1 :]]
+        return next((config for config, most in held if config.vectors_per_thread <= most), twice)
     least, most = RING_WARPS
     is_wide = tiles == 1 and twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
@@ -147,18 +149,27 @@ def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False) -> i
     return max(n for n in whole if n == 1 or n * row_bytes <= shares[(n >= direct) + (n > direct)] * 1024 * gpu.processors)
 
 
-def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str:
+def row_crews(rows: int, gpu: Gpu) -> int:
+    """How many crews there are for one row each: as many as have room for as many CTAs as each row can have.
+
+    A crew without a row costs nothing, and so few numbers, and as few builds, serve 1 to 64 rows.
+    """
+    return gpu.processors // max(1, gpu.processors // rows)
+
+
+def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str | int:
     """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU; "single": the same for one row;
-    "crews": over a part of it, which more than FEW_ROWS long ones are if they would be split or as many rows are.
+    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU, through a ring; "crews": over a part of it,
+    which more than FEW_ROWS long ones are if they would be split or as many rows are. A number: of crews, each of which has one
+    row at a time, in registers; 1 for a row over the whole GPU.
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")
-    return "crews" if tiles == 1 and rows > FEW_ROWS and "split" in times and word != "cluster" else word
+    return "crews" if tiles == 1 and rows > FEW_ROWS and "split" in times and word in ("", "split") else word
 
 
-def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str, float]:
+def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str | int, float]:
     """The predicted time of each of `few`'s layouts that the rows have, in µs; none where they are many or short.
 
     tiles  matrices of which rows are read; of more than one only the ring is a layout besides that of many rows
@@ -168,14 +179,17 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
     is_long = row_bytes * tiles > LEAST_LONG_ROW_BYTES
     if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER or not (can_be_cluster or is_long):
         return {}
-    is_single = rows == tiles == 1
-    times, whole_gpu = {}, "single" if is_single else "split"
+    times: dict[str | int, float] = {}
     if can_be_cluster:
         config = choose_few(columns, itemsize, gpu.architecture, aligned)
         times["cluster"] = cluster_time(rows, config, gpu.processors)
     for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned, tiles), 1):
         times[""] = cluster_time(rows, many, gpu.processors, tiles)
-    split = split_layout(columns, itemsize, gpu, aligned, is_single, tiles)
-    if (is_long or is_single) and (tiles == 1 or split.is_ring):
-        times[whole_gpu] = split_time(rows, split)
+    number = row_crews(rows, gpu)
+    held = split_layout(columns, itemsize, gpu, aligned, is_single=True, crews=number)
+    if tiles == 1 and held.ctas > 1 and held.stages:
+        times[number] = split_time(rows, held)
+    split = split_layout(columns, itemsize, gpu, aligned, tiles=tiles)
+    if is_long and (split.is_ring or tiles == 1) and (rows > 1 or 1 not in times):
+        times["split"] = split_time(rows, split)
     return times

@@ -108,11 +108,11 @@ def _norm_dtypes(case) -> tuple[str, ...]:
 
 
 def softmax(
-    columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False
+    columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str | int = "", dense: bool = False
 ) -> Iterator[Build]:
     """Builds of (x, y), or of (x, y, workspace) for the kernel that splits rows over the whole GPU.
 
-    few    the word of `few` for the number of rows
+    few    the word, or the number, of `few` for the number of rows
     dense  the matrices start on 16 bytes and their rows touch one another
     """
     if gpu.architecture not in MAX_CLUSTER:
@@ -123,9 +123,10 @@ def softmax(
     def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
         return Build(kernel, config, (dtype, out_dtype, *workspace), arch=gpu.arch)
 
-    several = crews(columns * itemsize, gpu) if few == "crews" else 1
-    split = split_layout(columns, itemsize, gpu, aligned, is_single=few == "single", crews=several)
-    whole_gpu, is_split = build("split_softmax.SplitSoftmax", split, "int64"), few in ("single", "split", "crews")
+    is_held = isinstance(few, int)
+    several = few if is_held else crews(columns * itemsize, gpu) if few == "crews" else 1
+    split = split_layout(columns, itemsize, gpu, aligned, is_single=is_held, crews=several)
+    whole_gpu, is_split = build("split_softmax.SplitSoftmax", split, "int64"), is_held or few in ("split", "crews")
     if is_split:
         yield whole_gpu
     elif few:
@@ -145,7 +146,9 @@ def side(columns: int, dtypes: tuple[str, str], length: int, gpu: Gpu, place: in
     return [Build("side.Softmax", config, dtypes, arch=gpu.arch) for config in configs]
 
 
-def softmax_backward(columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str = "", dense: bool = False) -> Iterator[Build]:
+def softmax_backward(
+    columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str | int = "", dense: bool = False
+) -> Iterator[Build]:
     """Builds of (dy, y, dx), all of one dtype, or of these and a workspace; few and dense as in `softmax`."""
     dtypes, size = (dtype,) * 3, ITEM_BYTES[dtype]
     yield from packed("SoftmaxBackward", columns, dtypes, gpu, dense, tiles=2)

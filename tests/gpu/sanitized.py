@@ -27,7 +27,7 @@ DTYPES = ("float16", "float32")
 COLUMNS = {
     1: [16384, 32767, 262144, 262152, 524287, 524288, 4194304],
     3: [2047, 4104, 6144, 16385, 16392, 24576, 32769, 65544, 98304, 98305],
-    5: [1, 131072, 3145727, 3145728],
+    5: [1, 131072, 524287, 524288, 3145727, 3145728],
     9: [393215, 393216, 1572863, 1572872, 2097151, 2097152],
     33: [4, 29, 66, 264, 514, 767, 1027, 1030, 1032, 1536, 1537, 4097, 6145, 12287, 49151, 49152, 65537, 131079, 196608, 262144],
     34: [262399, 262400],
@@ -68,7 +68,8 @@ def kind(case, builds=None):
         return None
     config = build.config
     if build.kernel.startswith("split"):
-        return case.operator, build.kernel, config.stages if config.crews == 1 else "crews", config.aligned
+        several = "crews" if config.is_ring else "crews, in registers"
+        return case.operator, build.kernel, config.stages if config.crews == 1 else several, config.aligned
     if build.kernel.startswith("packed"):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1
     if build.kernel.startswith("side"):

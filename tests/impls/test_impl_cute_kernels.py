@@ -145,7 +145,7 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
     from cutlass.cutlass_dsl import cutlass as dsl
 
     x, given = "float32", []
-    softmax = {"softmax": (4096, ""), "cluster": (65536, ""), "ring": (1048576, "split"), "single": (1048576, "single")}
+    softmax = {"softmax": (4096, ""), "cluster": (65536, ""), "ring": (1048576, "split"), "single": (1048576, 1)}
     softmax["read_twice"] = (10**8, "")
     builds = {
         **{name: _plans.softmax(columns, x, x, _layouts.HOPPER, True, few) for name, (columns, few) in softmax.items()},

@@ -185,11 +185,12 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
     [
         (1, 4100, 4, "cluster"),
         (1, 4096, 4, ""),  # 16 KiB: one CTA
-        (1, 196608, 4, "cluster"),  # 768 KiB: a cluster is done before the CTAs of the GPU have told one another
-        (1, 262144, 4, "single"),
-        (1, 262148, 4, "single"),
-        (1, 1048576, 2, "single"),
-        (2, 1048576, 4, "split"),
+        (1, 163840, 4, "cluster"),  # 640 KiB: a cluster is done before more CTAs have told one another
+        (1, 262144, 4, 1),
+        (1, 262148, 4, 1),
+        (1, 1048576, 2, 1),
+        (3, 725896, 2, 3),
+        (2, 1048576, 4, 2),
         (32, 524288, 4, "split"),  # clusters of sixteen, seven at a time
         (64, 524288, 4, "crews"),
         (64, 350000, 4, "crews"),
@@ -202,7 +203,8 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _layouts.few(rows, columns, itemsize, _layouts.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few in ("single", "split", "crews"))
+    assert isinstance(first, SplitTileConfig) == (few not in ("", "cluster"))
+    assert not isinstance(few, int) or (first.crews, first.stages) == (few, 1)
     assert few != "cluster" or first.keep == "registers"
 
 

@@ -25,6 +25,11 @@ RINGS = [
     SplitTileConfig(264, 2, 1, 192, 4, groups=3, crews=3),
     SplitTileConfig(420, 4, 3, 128, 4, groups=2),
 ]
+HELD = [  # in registers
+    SplitTileConfig(531, 2, 2, 32, 1, aligned=False, crews=2),
+    SplitTileConfig(420, 4, 3, 64, 1, 2, crews=3),  # teams
+    SplitTileConfig(149, 4, 3, 32, 1, 2, aligned=False),
+]
 OPERATORS = ("softmax", "softmax_backward", "rmsnorm", "layernorm")
 DTYPES = {2: "bfloat16", 4: "float32"}
 
@@ -32,17 +37,18 @@ DTYPES = {2: "bfloat16", 4: "float32"}
 def computed(case, config, launches):
     """The outputs of launches with one workspace, each with its inputs, of a kernel with this layout."""
     words, pad = emulated.workspace(config), 8 * config.aligned
-    empty, found = np.full((case.rows, case.columns), np.nan), []
+    found = []
     with emulated.family() as family:
         for inputs in launches:
             given = [tensor(x.float(), case.dtype, pad * (x.dim() > 1)) for x in inputs]
-            y = tensor(empty, case.dtype, pad)
+            y = tensor(np.full(inputs[0].shape, np.nan), case.dtype, pad)
             arguments = [*given, y, words]
             if case.operator.endswith("norm"):  # x, weight, bias, y, rstd, mean
                 kernel = family("kernels.split_norm").SplitNorm(config, *norm_kind(case)).kernel
                 arguments = [*given, *[None] * (3 - len(given)), y, None, None, words]
             elif case.operator == "softmax":
-                kernel = family("kernels.split_softmax").SplitSoftmax(config).flowing
+                kernels = family("kernels.split_softmax").SplitSoftmax(config)
+                kernel = kernels.flowing if config.is_ring else kernels.alone
             else:
                 kernel = family("kernels.split_softmax_backward").SplitSoftmaxBackward(config).kernel
             emulated.launch(kernel, config, *arguments)
@@ -57,4 +63,13 @@ def test_rows_through_a_ring(config, operator, rows):
     case = Case(operator, (rows, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize])
     launches = [operators.get(operator).make_inputs(case, "cpu", seed) for seed in (1, 2)]
     for inputs, found in zip(launches, computed(case, config, launches), strict=True):
+        assert not compare(case, inputs, (found,)).reason
+
+
+@every("config", HELD)
+def test_rows_that_each_crew_has_in_registers(config):
+    """More rows than crews, fewer, and all crews again, whose tags have come apart."""
+    cases = [Case("softmax", (rows, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize]) for rows in (5, 1, 3)]
+    launches = [operators.get("softmax").make_inputs(case, "cpu", case.rows) for case in cases]
+    for case, inputs, found in zip(cases, launches, computed(cases[0], config, launches), strict=True):
         assert not compare(case, inputs, (found,)).reason

@@ -1,12 +1,14 @@
 """How impls/cute lays out rows that are split over the whole GPU: one alone, several through a ring, long ones read twice."""
 
+import itertools
+
 from support.grids import over
 
 from impls.cute import _layouts, _plans
 from impls.cute.htile.config import IN_FLIGHT, MAX_THREADS, SHARED_BYTES, SplitTileConfig
 
 
-@over(("few", "stages"), [("single", 1), ("split", 14), ("", 14)])
+@over(("few", "stages"), [(1, 1), ("split", 14), ("", 14)])
 def test_a_split_row_goes_to_every_multiprocessor(few, stages):
     builds = _plans.softmax(524288, "float32", "float32", _layouts.HOPPER, True, few)
     (split,) = [build.config for build in builds if isinstance(build.config, SplitTileConfig)]
@@ -110,3 +112,13 @@ def test_crews_leave_a_cta_a_share_that_is_worth_its_fixed_cost(processors):
         assert all(processors % crews == 0 and size * crews <= 34 * 2**10 * processors for size, crews in found if crews > 1)
     layer = _plans.norm(131073, ("float16",) * 3 + ("", "float16", "", "", ""), True, 1e-5, gpu, False)
     assert next(layer).config.crews == _layouts.crews(262146, gpu, 2, True)
+
+
+@over(("processors", "rows"), itertools.product((132, 114, 78, 7), range(1, 67)))
+def test_every_row_has_a_crew_of_as_many_ctas_as_there_are(processors, rows):
+    gpu = _layouts.Gpu("sm_90", processors)
+    crews = _layouts.row_crews(rows, gpu)
+    config = _layouts.split_layout(65536, 2, gpu, True, is_single=True, crews=crews)
+    assert crews >= min(rows, processors)
+    assert config.ctas == max(1, min(processors // rows, processors if rows == 1 else _layouts.MOST_DIRECT))
+    assert config.ctas * crews <= processors

@@ -5,6 +5,7 @@ Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothi
 
 import importlib.util
 import itertools
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -262,12 +263,12 @@ def test_two_shares_of_a_long_row_are_on_a_multiprocessor(dtype, columns):
 
 def test_rows_that_are_split_over_the_whole_gpu():
     sizes, codes = ((1048576, True), (700001, False), (100_000_000, True)), {}
-    rows = itertools.product(("float16", "float32"), sizes, ("single", "split", "crews"))
+    rows = itertools.product(("float16", "float32"), sizes, (1, "split", "crews"))
     for dtype, (columns, aligned), few in drawn(rows, __name__, "split rows"):
         build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, few))
         config = build.config
         assert isinstance(config, SplitTileConfig)
-        assert config.is_ring == (few != "single" and columns < 10**7)
+        assert config.is_ring == (few != 1 and columns < 10**7)
         kernel = compiled(build)
         kernel.held_to_split()
         codes[dtype, columns, few] = kernel.code
@@ -294,3 +295,11 @@ def test_the_cells_are_every_kind_of_layout():
         kept = itertools.product(("registers", "shared"), (True, False))
         last = {("shared", False)} if operator == "rmsnorm" else set()  # such rows are in registers, or split
         assert {(config.keep, config.aligned) for config in found} >= {*kept} - last
+
+
+@every(("dtype", "aligned", "held"), itertools.product(("bfloat16", "float32"), (True, False), _layouts.HELD))
+def test_the_longest_rows_of_crews_stay_in_registers(dtype, aligned, held):
+    columns = 44 * math.prod(held) * 16 // _plans.ITEM_BYTES[dtype] - 9 * (not aligned)
+    build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, 3))
+    assert (build.config.threads, build.config.vectors_per_thread) == held
+    compiled(build).held_to_one_cta()

@@ -6,7 +6,7 @@ A time is what a plain copy takes, and what a softmax waits beyond that: fitted 
 
 from __future__ import annotations
 
-from .config import REGISTERS, SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig
+from .config import REGISTERS, SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
 
 COPY = 1.4  # a launch and a trip to memory
 MIB = 0.5  # a MiB that is read and written
@@ -18,6 +18,7 @@ CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
 GROUPS_OF_16 = 7  # beyond these, groups that have a cluster fewer than others wait for them, in part
 HIDDEN = 2.0  # such turns after which the CTAs beside one another hide the rest
 SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
+DIRECT = 1.4  # instead of SINGLE, without teams
 RING = 3.2  # several: from the first row's arrival to the last one's way out
 RING_ROW, ROW_STEP = 0.6, 0.16  # the least between two of its rows, and what it is beyond their bytes
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
@@ -55,10 +56,14 @@ def ctas(config: RowTileConfig, tiles: int = 1) -> int:
 
 
 def split_time(rows: int, config: SplitTileConfig) -> float:
-    """Rows over the whole GPU: one in registers, or several in a ring."""
+    """Rows over the whole GPU: one of each crew in registers, or several in a ring.
+
+    Multiprocessors without a row count only as larger shares of the others.
+    """
     row = _row(config, config.tiles)
-    if rows == 1:
-        return COPY + row + SINGLE + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
+    if rows == 1 or config.stages == 1:
+        wait = (SINGLE if config.team > 1 else DIRECT) + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
+        return COPY + rows * row + ceil_div(rows, config.crews) * wait
     waits = rows * max(row * (1 + STAGE * max(0, FULL_RING - config.stages)) + ROW_STEP, RING_ROW)
     return COPY + RING + waits
 

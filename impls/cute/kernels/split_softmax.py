@@ -37,18 +37,18 @@ class SplitSoftmax:
 
     @cute.kernel
     def alone(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
-        """A single row, in registers."""
+        """A row in registers. A crew may also have none, or several, one after the other.
+
+        The first one is no turn of the loop: with a constant for its number there are fewer instructions before its loads.
+        """
         overlap()
         context = SplitContext(self.config, x, y, workspace)
-        tag, row, worker = first_tag(context), Int32(0), context.is_worker
-        tiles = registers(context, self.config.vectors_per_thread)
-        if worker:
-            load_row(context, row, tiles[0])
-            leave_pair(context, row, context.thread, *own_pair(context, tiles, row, context.thread))
-        exchange(context, row, tag)
-        if worker:
-            write(context, row, context.thread, tiles, share_of)
-        advance(context, tag, context.config.couriers - 1)
+        tag, rows = first_tag(context), context.rows
+        if rows > 0:
+            hold(context, Int32(0), tag)
+        for row in cutlass.range(1, rows, unroll=1):
+            hold(context, row, tag + row)
+        advance(context, tag + rows - 1, context.config.couriers - 1)
 
     @cute.kernel
     def read_twice(self, x: cute.Tensor, y: cute.Tensor, workspace: cute.Tensor):
@@ -63,6 +63,18 @@ class SplitSoftmax:
             if worker:
                 rewrite(context, row)
         advance(context, tag + rows - 1, context.config.couriers - 1)
+
+
+@cute.jit
+def hold(context: SplitContext, row: Int32, tag: Int32):
+    """Load a row to registers, exchange, and write it."""
+    tiles, worker = registers(context, context.config.vectors_per_thread), context.is_worker
+    if worker:
+        load_row(context, row, tiles[0])
+        leave_pair(context, row, context.thread, *own_pair(context, tiles, row, context.thread))
+    exchange(context, row, tag)
+    if worker:
+        write(context, row, context.thread, tiles, share_of)
 
 
 @cute.jit
