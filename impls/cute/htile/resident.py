@@ -30,12 +30,12 @@ class Resident:
         self.kept = context.memory.allocate_tensor(source.element_type, layout, byte_alignment=VECTOR_BYTES)
 
     @cute.jit
-    def bring(self):
-        """Read the share, by all threads that have vectors; `values` is for after a barrier."""
+    def bring(self, thread: Int32, threads: int):
+        """Read the share, by so many threads; `values` is for after a barrier of theirs."""
         config, source, kept, count = self.config, self.source, self.kept, self.count
         first = self.context.share * config.vector - self.ahead
-        for turn in cutlass.range_constexpr(ceil_div(count, config.threads)):
-            place = self.context.thread + turn * config.threads
+        for turn in cutlass.range_constexpr(ceil_div(count, threads)):
+            place = thread + turn * threads
             column = first + place
             if (place < count) & (column >= 0) & (column < config.columns):
                 kept[place] = source[column]

@@ -28,7 +28,7 @@ from .launch import overlap
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
 
-PAIR_BARRIER, WORK_BARRIER = 1, 2  # hardware barriers, of the couriers of pairs, and of the threads with vectors
+PAIR_BARRIER = 1  # of the hardware, of the couriers of pairs
 
 
 class Phases:
@@ -37,7 +37,7 @@ class Phases:
     def __init__(self, context: SplitContext, count: int):
         self.count, self.first = count, context.memory.allocate_array(Int64, count)
 
-    def of(self, row: Int32) -> cute.Pointer:
+    def of(self, row: int | Int32) -> cute.Pointer:
         return self.first + row % self.count
 
 
@@ -51,6 +51,7 @@ class Ring:
         self.shares = [memory.allocate_tensor(x.element_type, layout, byte_alignment=128) for x in context.inputs]
         self.arrived, self.paired, self.free = (Phases(context, config.stages) for _ in range(3))
         self.sent, self.known = (Phases(context, config.slots) for _ in range(2))
+        self.ready = Phases(context, 1)  # to write: what `prepare` brings
 
     def vector(self, which: int, row: Int32, index: Int32, width: int) -> cute.Pointer:
         """Vector number `index` of the CTA's share of a row of input number `which`."""
@@ -60,8 +61,9 @@ class Ring:
 @cute.jit
 def open_ring(context: SplitContext, ring: Ring):
     """Initialise the mbarriers; all threads call this."""
-    workers = const_expr(context.config.workers)
+    workers, writers = const_expr(context.config.workers), const_expr(context.config.threads // 2)
     arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.free, workers + WARP), (ring.sent, WARP), (ring.known, WARP))
+    arriving += ((ring.ready, writers),)
     if context.thread == 0:
         for phases, threads in arriving:
             for number in cutlass.range_constexpr(phases.count):
@@ -70,12 +72,12 @@ def open_ring(context: SplitContext, ring: Ring):
     cute.arch.sync_threads()
 
 
-def wait(phases: Phases, row: Int32):
+def wait(phases: Phases, row: int | Int32):
     """Wait until all threads have told that a row has reached this step."""
     cute.arch.mbarrier_wait(phases.of(row), row // phases.count % 2)
 
 
-def tell(phases: Phases, row: Int32):
+def tell(phases: Phases, row: int | Int32):
     """Tell that this thread has done its part of a row."""
     cute.arch.mbarrier_arrive(phases.of(row))
 
@@ -86,19 +88,20 @@ def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constex
 
     pair(context, tiles, row, thread)          a warp's pair of a row, of its threads' registers of each input
     result(context, tiles, turn, pair, place)  vector number `turn` of the output; pair: `totals`, place: (row, number, shift)
-    prepare()                                  what the threads with vectors do first
+    prepare(thread, threads)                   what the threads that write do first, while the others already reduce
     """
     ring = Ring(context)
     open_ring(context, ring)
     overlap()
-    if context.is_worker:
+    half = const_expr(context.config.threads // 2)
+    if context.thread < half:
+        reduce_rows(context, ring, pair, result)
+    elif context.is_worker:
         if const_expr(prepare is not None):
-            prepare()
-            cute.arch.barrier(barrier_id=WORK_BARRIER, number_of_threads=context.config.threads)
-        if context.thread < context.config.threads // 2:
-            reduce_rows(context, ring, pair, result)
-        else:
-            write_rows(context, ring, result)
+            prepare(context.thread - half, half)
+        tell(ring.ready, 0)
+        wait(ring.ready, 0)
+        write_rows(context, ring, result)
     else:
         carry_rows(context, ring)
 
@@ -123,6 +126,7 @@ def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, resu
         tell(ring.paired, row)
     if (last >= 0) & (last % context.config.groups == group):
         wait(ring.known, last)
+        wait(ring.ready, 0)
         write(context, last, thread, tiles, result)
 
 

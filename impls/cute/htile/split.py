@@ -48,7 +48,7 @@ class SplitContext:
         self.thread = cute.arch.thread_idx()[0]
         self.cta, self.crew, self.rows = cute.arch.block_idx()[0], Int32(0), x.shape[0]
         if config.crews > 1:
-            self.cta, self.crew = self.cta % config.ctas, self.cta // config.ctas
+            self.cta, self.crew = config.place(self.cta)
             self.rows = (self.rows + (config.crews - 1) - self.crew) // config.crews
             self.words = self.words + self.crew * config.crew_words
         self.courier = (self.thread - config.threads) // WARP

@@ -31,10 +31,10 @@ class SplitNorm:
         context = SplitContext(self.config, x, y, workspace, fill=0.0, merge=Moments if self.layer else Peaks)
         terms = [None if vector is None else Resident(context, vector) for vector in (weight, bias)]
 
-        def prepare():
+        def prepare(thread: Int32, threads: int):
             for term in terms:
                 if const_expr(term is not None):
-                    term.bring()
+                    term.bring(thread, threads)
 
         def result(context: SplitContext, tiles: list[VectorRegTile], turn: int, pair: tuple[Float32, Float32], place: tuple):
             value = tiles[0].values_again(turn)
