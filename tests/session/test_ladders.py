@@ -74,7 +74,7 @@ def test_a_case_that_is_cut_down_keeps_its_ladder(no_gpu, tmp_path):
 
 def test_our_best_and_the_libraries_are_no_rungs():
     best = {
-        *("cute_softmax", "cute_norm", "cute_losses", "cute_masks", "cute_router", "cuda_cooperative"),
+        *("cute_softmax", "cute_norm", "cute_losses", "cute_masks", "cute_ragged", "cute_router", "cuda_cooperative"),
         *("attention_fused", "triton_best", "triton_family", "triton_attention"),
     }
     found = {v.implementation for v in BUNDLED if not v.ladder}

@@ -1,5 +1,7 @@
 """What htile/lists.py has of the hardware, on a CPU: pairs of 16-bit floats are tuples, and other words integers."""
 
+from operator import or_
+
 import numpy as np
 
 from support.emulated_memory import BASE
@@ -46,6 +48,10 @@ def stand_in(lists, arch, here, exchange):
     def leave(address, word):
         here.cluster.shared[here.rank][0][(address - BASE) // 4] = word
 
+    def atomic_or(place, bits):
+        with here.cluster.lock:
+            place.memory[place.at(0)] |= bits
+
     vars(lists).update(ptx=ptx, bits=bits, number=number, fetched=fetched, leave=leave)
     vars(arch).update(
         lane_idx=lane,
@@ -53,5 +59,8 @@ def stand_in(lists, arch, here, exchange):
         shuffle_sync_bfly=lambda x, offset: exchange(x, lane() ^ offset),
         sync_warp=lambda: exchange(0, lane()),
         vote_any_sync=lambda x: bool(exchange(x, max, WARP)),
+        vote_ballot_sync=lambda x: exchange(int(x) << lane(), or_, WARP),
+        warp_redux_sync=lambda x, _: exchange(x, max, WARP),
+        atomic_or=atomic_or,
         popc=lambda x: x.bit_count(),
     )

@@ -14,6 +14,7 @@ copy       vectors between global memory, shared memory and registers, up to the
 reduce     reductions over the threads of a warp, the warps of a CTA and the CTAs of a cluster
 lists      sorted lists over the lanes of a row
 online     maximum and sum of exponentials of a row in one exchange
+segments   maxima and sums along the segments of a row
 merges     what parts of a row that is split over the GPU are, and how they merge
 packed     such rows in shared memory, and a thread's part of one
 strip      such a thread's columns from row to row

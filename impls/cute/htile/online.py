@@ -28,15 +28,16 @@ def reference(maximum: Float32) -> Float32:
     return cute.arch.fmax(maximum, LOWEST, nan=True)
 
 
-def exponential(x: cute.TensorSSA, base: Float32, subnormals: bool = False) -> cute.TensorSSA:
-    """exp(x - base) of float32 values by the hardware's exp2; results below 2^-126 are 0 unless `subnormals`.
+def exponential(x: cute.TensorSSA, base: Float32 | cute.TensorSSA, subnormals: bool = False, lift: float = 0.0) -> cute.TensorSSA:
+    """exp(x - base + lift) of float32 values by the hardware's exp2; results below 2^-126 are 0 unless `subnormals`.
 
     The difference comes first: x·log2(e) - base·log2(e) would lose the digits that x and base share, 3e-4 of the result
     at an offset of 1e4. One ex2.approx per value: the vector form of exp2 needs flags that let the compiler assume
     that no value is infinite or NaN.
     """
     values = cute.make_rmem_tensor(x.shape, Float32)
-    values.store((x - base) * LOG2_E)
+    exponents = (x - base) * LOG2_E
+    values.store(exponents + lift * LOG2_E if lift else exponents)
     for i in range(cute.size(values)):
         values[i] = cute.math.exp2(values[i], approx=True, ftz=not subnormals)
     return values.load()

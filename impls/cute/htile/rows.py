@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
 from . import copy
-from .config import VECTOR_BYTES, RowTileConfig
+from .config import VECTOR_BYTES, WARP, RowTileConfig
 from .copy import HintedAtom, Partition
 from .launch import own_place
 from .reduce import Reduction
@@ -27,6 +29,7 @@ class RowContext:
     stage, width        exchanges of the kernel's reductions, and float32 values in each
     extra_smem_tensors  further tiles in shared memory (`extra_sX`), for other matrices
     extra_dtype         of these, that of mX by default
+    is_led              only the first warp of a CTA, which has one row, exchanges with other CTAs
 
     tXcX  the (row, column) of each element of the thread's vectors; tXpX: which vectors lie wholly in the CTA's share
     """
@@ -42,6 +45,7 @@ class RowContext:
         width: int = 1,
         extra_smem_tensors: int = 0,
         extra_dtype: type[cutlass.Numeric] | None = None,
+        is_led: bool = False,
     ):
         self.config, self.shape, self.fill = config, mX.shape, fill
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
@@ -58,7 +62,8 @@ class RowContext:
         self.tXsX = self._shared(memory, mX.element_type)
         self.extra_sX = [self._shared(memory, extra_dtype or mX.element_type) for _ in range(extra_smem_tensors)]
         if not config.apart:
-            self.reduction = Reduction(config, memory, stage, width)
+            senders = replace(config, threads=WARP, threads_per_row=WARP) if is_led else config
+            self.reduction = Reduction(senders, memory, stage, width)
             self.reduction.open()
         self.x = RowLoader(self, mX, self.tXsX)
 

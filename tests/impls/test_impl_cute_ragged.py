@@ -1,0 +1,54 @@
+"""Softmax of segments in impls/cute on a CPU, thread by thread."""
+
+import itertools
+
+import pytest
+from support.settled import every
+
+torch = pytest.importorskip("torch")
+np = pytest.importorskip("numpy")
+from support import emulated_threads as emulated  # noqa: E402
+from support.emulated_memory import tensor, values  # noqa: E402
+
+from impls.cute.htile.config import RowTileConfig  # noqa: E402
+from softbench.cases import operators  # noqa: E402
+from softbench.measure.check import compare  # noqa: E402
+from softbench.measure.worker import loading  # noqa: E402
+from softbench.model import Case  # noqa: E402
+
+LAYOUTS = [
+    RowTileConfig(520, 2, 1, 32, 32),
+    RowTileConfig(1029, 4, 1, 64, 64, aligned=False),
+    RowTileConfig(712, 2, 2, 32, 32),  # a cluster
+    RowTileConfig(1503, 2, 4, 32, 32, aligned=False),
+    RowTileConfig(4200, 4, 1, 96, 96),  # more units than lanes
+]
+HARD = ("peaked", "growing", "padding_inf", "nan_middle", "empty")
+
+
+@pytest.fixture(autouse=True)
+def known():
+    operators.use([loading.operator(operators.bundled()["ragged_softmax"])])
+    yield
+    operators.use(())
+
+
+def computed(config, x, ends, dtype):
+    given, places = tensor(x.float(), str(x.dtype)[6:], 8 if config.aligned else 1), tensor(ends, "int64")
+    made = tensor(np.full(x.shape, np.nan), dtype)
+    with emulated.family() as family:
+        kernel = family("kernels.ragged").RaggedSoftmax(config, ends.shape[1])
+        emulated.launch(kernel.kernel, config, len(x), given, places, made)
+    return torch.from_numpy(values(made)).to(getattr(torch, dtype))
+
+
+@every(
+    ("config", "segments", "values"),
+    [*itertools.product(LAYOUTS, (3, 40, 300), ("normal",)), *itertools.product(LAYOUTS[2:4], (9,), HARD)],
+)
+def test_the_threads_of_the_kernel(config, segments, values):
+    dtype, out = ("float32", "float32") if config.itemsize == 4 else ("bfloat16", "float32" if segments == 3 else "bfloat16")
+    params = (("segments", segments),)
+    case = Case("ragged_softmax", (1, config.columns), dtype, out, distribution=values, params=params, timed=False)
+    x, ends = operators.get("ragged_softmax").make_inputs(case, "cpu", 3)
+    assert compare(case, (x, ends), (computed(config, x, ends, out),)).reason == ""
