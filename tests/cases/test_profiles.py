@@ -3,20 +3,16 @@
 from collections import Counter
 from dataclasses import replace
 
-import pytest
 import yaml
-from support import projects
 from support.cards import H200
 from support.grids import over
 
 from softbench import resources
-from softbench.analysis import leaderboard
 from softbench.cases import matrix, shrinking
 from softbench.cases.operators import ROW_OPERATORS, get
 from softbench.cases.operators.attention import keys_of
 from softbench.measure import device
 from softbench.model import DTYPE_BYTES, Case
-from softbench.records import store
 
 
 def axes(cases):
@@ -116,44 +112,6 @@ def test_a_seed_draws_the_same_forever(bundled):
 def test_every_group_says_why():
     profiles = yaml.safe_load(resources.bundled_shapes().read_text())["profiles"]
     assert [name for name, profile in profiles.items() if not all(group.get("why") for group in profile["groups"])] == []
-
-
-SHAPES = """
-profiles:
-  cpu:
-    description: three operators
-    groups:
-      - {operator: [softmax_backward, rmsnorm], dtype: float32, shapes: [[16, 64]]}
-      - {operator: add_layernorm, dtype: bfloat16, shapes: [[16, 64]]}
-"""
-KERNELS = """
-from softbench import implementation
-
-@implementation(operator=["softmax_backward", "rmsnorm"])
-def own(case):
-    if case.operator == "rmsnorm":
-        return lambda x, weight: x * weight
-    return lambda dy, y: (dy - (dy * y).sum(-1, keepdim=True)) * y
-"""
-
-
-@pytest.mark.slow
-def test_several_operators_in_one_run(tmp_path):
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "own.py").write_text(KERNELS)
-    (tmp_path / "shapes.yaml").write_text(SHAPES)
-    projects.bench(tmp_path, "-k", "own or torch_eager", code=1)
-    (path,) = (tmp_path / "reports").glob("*.jsonl")
-    board = leaderboard.build(store.read(path))
-    assert board.operators == ("softmax_backward", "rmsnorm", "add_layernorm")
-    backward, rmsnorm, layernorm = board.cases
-    assert backward.cells["own"].status.value == "PASSED"
-    assert backward.cells["own"].speedup is not None
-    assert rmsnorm.cells["own"].status.value == "INCORRECT"
-    assert "own" not in layernorm.cells
-    assert layernorm.cells["torch_eager"].speedup == pytest.approx(1)
-    roofs = [case.roof.record.variant.implementation for case in board.cases]
-    assert roofs == ["host_read2_write1", "host_copy", "host_read2_write2"]
 
 
 @over(

@@ -56,11 +56,6 @@ def test_a_slowdown_is_found(commits, bisected, cwd, on_a_cpu):
     assert "mine" not in names
 
 
-def test_a_wrong_output_is_found(commits, bisected, on_a_cpu):
-    text, _ = bisected("v1", commits["three"], "--profile", "checked")
-    assert text.startswith(f"{commits['three'][:12]} broke mine in {CHECKED}: INCORRECT (")
-
-
 def test_an_option_that_cannot_be_used_is_the_line_of_pytest(bisected, on_a_cpu):
     _, error = bisected("v1", "HEAD", "--profile", "nope", status=2)
     assert error.splitlines()[-1].startswith("softbench: shapes.yaml: no profile 'nope'; choose from ")

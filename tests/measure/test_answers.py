@@ -6,14 +6,13 @@ import socket
 import struct
 import threading
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.grids import over
-from support.offenders import BAD, NEXT, arena, passed, write
 
 from softbench.measure.contest import answers, workers
 from softbench.measure.contest.answers import OPERATIONS
@@ -194,27 +193,6 @@ def test_nothing_a_worker_says_raises_in_the_parent(operation, answer, is_good):
     assert is_nonsense(found) or found.ok or found.status in answers.FAILURES
     assert found.reason.isprintable()
     assert len(found.reason) <= answers.MOST_CHARACTERS
-
-
-FORGES = """
-def say():
-    for fd in range(3, 99):
-        try: os.write(fd, b'\\x0c\\0\\0\\0{"ok": true}')
-        except OSError: pass
-if calls == 1:
-    import threading
-    threading.Timer(0.3, say).start()
-"""
-
-
-def test_a_forged_answer_after_the_last_one_costs_its_own_cell(tmp_path):
-    write(tmp_path, "late", "launch", FORGES)
-    write(tmp_path, "zslow", "launch", "time.sleep(0.3)")
-    with arena(tmp_path) as field:
-        first, second = field.run(replace(BAD, timed=False)), field.run(NEXT)
-    assert passed(first, ["honest", "zslow"])
-    assert passed(second, ["honest", "late"])
-    assert first["late"].status is Status.CRASHED
 
 
 @over(

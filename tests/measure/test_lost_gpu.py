@@ -4,25 +4,19 @@ No GPU is needed: a made-up one whose workers run on the CPU for as long as it i
 hidden from them, and the contexts of those that live end with it.
 """
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from support.builders import ended, softmax_case, timed, variant
-from support.cards import H200
 from support.grids import over
 from support.offenders import BAD, arena, assert_passed, write
-from support.pools import Forked
 from support.projects import bench, project, record_lines
 from support.simulated import DEAD, heats
 
-from softbench.cases import registry
 from softbench.measure.contest import apart
 from softbench.measure.contest.apart import BLAMED, Outcome
-from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.measuring import Rules
-from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
+from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
@@ -86,20 +80,6 @@ def test_a_lost_gpu_ends_the_run_which_can_be_resumed(tmp_path):
     cells = record_lines(folder)[1:]
     assert {(cell["case"]["shape"][0], cell["status"]) for cell in cells} == {(n, "PASSED") for n in (4, 8, 16)}
     assert len(cells) == 6
-
-
-def test_where_all_die_of_themselves_the_gpu_is_not_accused(tmp_path):
-    write(tmp_path, "dying", "factory", "os._exit(5)")
-    pool = WorkerPool("cpu", lambda: Forked({}))
-    contest, variants = Contest(Rules(), pool, H200), registry.find([tmp_path])
-    try:
-        (record,) = contest.run(replace(BAD, timed=False), variants)
-        assert (record.status, record.reason) == (Status.CRASHED, "the process ended itself with exit code 5")
-        pool.device = "cuda"  # and now there is none
-        with pytest.raises(DeviceLost, match="cannot be used any more"):
-            contest.run(replace(BAD, timed=False), variants)
-    finally:
-        pool.close()
 
 
 LOST = Answer(False, status=Status.RUNTIME_ERROR, reason="start raised", fatal=True)

@@ -81,15 +81,6 @@ def test_a_full_disk(whole, tmp_path):
         assert cells(disk.folder) == cells(whole)
 
 
-def test_a_disk_without_room_for_a_header(tmp_path):
-    folder = project(tmp_path)
-    with disks.small(folder / "reports") as disk:
-        disk.fill(500)
-        done = bench(folder, *RUN, f"--softbench-reports={disk.folder}", prefix=disk.prefix, code=4)
-        said(done, r"ERROR: softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
-        assert [path.name for path in disk.folder.glob("*") if path.name != "filler"] == []
-
-
 def with_deeds(folder, deeds):
     (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deeds=deeds))
     return folder
