@@ -11,12 +11,9 @@ from support.fuzzing import CASE, HARD, RANDOM, WIDE, damaged, hostile, one_line
 from support.grids import over
 
 from softbench import typed
-from softbench.analysis import leaderboard
 from softbench.model import Calibration, KernelResources, Passport, Record, Samples, Status, Telemetry
 from softbench.records import store
-from softbench.records.comparable.sections import arrange
 from softbench.records.store import StoreError
-from softbench.texts import InputError
 
 ODD = (Samples("graph", 20, ((101, 102), (99,), ()), "warm", 3), Samples("call", 1, ((7,),)))
 READ = (Calibration("graph", (20, 99), (21, 98)), Calibration("device", fault="f"))
@@ -163,28 +160,3 @@ def test_typed(run, random):
         found = typed.build(kind, data)
         assert isinstance(found, kind)
         assert "\x1b" not in repr(found)
-
-
-@pytest.mark.slow
-@tried(150)
-@given(random=RANDOM)
-def test_runs_together(folder, run, random):
-    """Several runs are arranged, or refused in one line; every record that is shown is one of theirs."""
-    found = []
-    for number in range(random.randint(2, 4)):
-        lines = [twisted(random, line) if random.random() < 0.2 else line for line in run]
-        path = folder / f"together-{number}.jsonl"
-        path.write_bytes(json_lines(lines))
-        with contextlib.suppress(StoreError):
-            found.append(store.read(path))
-    if not found:
-        return
-    try:
-        sections = arrange(found)
-    except InputError as error:
-        one_line(error)
-        return
-    samples = {id(record.samples) for one in found for record in one.records}
-    for section in sections:
-        assert all(id(record.samples) in samples for record in section.run.records)
-        leaderboard.build(section.run)

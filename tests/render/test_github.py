@@ -15,7 +15,7 @@ from softbench.analysis import compare, leaderboard
 from softbench.analysis.compare import summary
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.model import Run, Status
-from softbench.render import github
+from softbench.render import export, github
 from softbench.texts import InputError
 
 WIDE = softmax_case(4096, 2048)
@@ -69,11 +69,16 @@ def test_no_more_annotations_than_github_shows():
 
 
 def test_the_summary():
-    """Of two implementations; `compared` has the kinds of changes that these lack."""
-    before, after = (Run(one.passport, tuple(r for r in one.records if r.variant.id in "copy mine wrong")) for one in runs())
-    comparison = compare.compare(before, after)
-    text = github.step_summary(leaderboard.build(after), summary.gate(comparison, 0.02), summary.document(comparison))
-    assert differences("summary.md", text) == ""
+    board, comparison = leaderboard.build(runs()[1]), compared()
+    gate, document = summary.gate(comparison, 0.02), summary.document(comparison)
+    failed = f"| INCORRECT | 1 | wrong | every element is 0: row 0, column 0 | pytest -k {CASE.id} |\n"
+    head = "**What failed**\n\n| status | cells | implementations | reason | repeat one with |\n"
+    text = github.step_summary(board, gate, document)
+    parts = [f"## softbench\n\n{gate}\n", *export.ranking(board), head, failed, export.document_markdown(document)]
+    places = [*map(text.index, parts)]
+    assert places == sorted(places)
+    assert text.startswith(parts[0])
+    assert text.endswith(parts[-1])
 
 
 def test_the_summary_of_a_run_without_a_baseline_or_times():

@@ -114,11 +114,3 @@ def test_where_there_is_no_terminal_rich_is_not_even_imported(folder):
     assert "rich was not imported" in done.stdout
     assert " elapsed" not in done.stdout
     assert not re.search(r"\[\d/\d\]|\r|\x1b\[\d*[AJKH]", done.stdout)
-
-
-def test_a_terminal_without_a_cursor_gets_a_line(folder):
-    shown = on_terminal(folder, "-k", "own_right", TERM="dumb")
-    assert any("rich was not imported" in line for line in shown.left)
-    assert b"\x1b" not in shown.raw
-    assert b"\r[1/1] softmax-float32-16x256: rounds, placement" in shown.raw
-    assert not any(line.startswith("[1/1]") for line in shown.left)
