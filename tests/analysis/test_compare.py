@@ -227,13 +227,6 @@ def test_code_may_differ_in_a_controlled_comparison():
     assert "=\n\nNot a controlled comparison: driver differs.\n" in text_of(compare.compare(old(*alone), another))
 
 
-def test_a_run_is_the_same_as_itself():
-    alone = old(*contest(CASE, mine(5_000), ended(CASE, "wrong", Status.CRASHED)))
-    found = compare.compare(alone, alone)
-    assert (found.changes, found.gone, found.new, found.failures(0.0)) == ((), (), (), [])
-    assert (of(found).verdict, of(found).change.ratio) == ("same", 1.0)
-
-
 @over(
     "newer, error, words_",
     [

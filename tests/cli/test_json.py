@@ -130,10 +130,3 @@ def test_a_limit_that_fails_names_its_cells_and_prints_nothing_else(says):
     assert (limit["limit_share"], limit["holds"]) == (0.02, False)
     assert limit["failing_cells"] == [f"{CASE.id}::wrong", f"{CASE.id}::mine"]
     assert Path("page.html").exists()
-
-
-def test_a_figure_that_is_not_finite_is_null(says):
-    for make, ns in ((old, 5_000), (new, 5_500)):
-        stored(Path("short"), make(*contest(CASE, timed(CASE, "mine", ns, placements=1))))
-    cells = valid(says("compare", "old", "new", "--reports", "short", "--format", "json"))["cells"]
-    assert [cell["high"] for cell in cells if cell["implementation"] == "mine"] == [None]

@@ -14,8 +14,6 @@ from softbench.measure.contest.worker_pool import MAX_DEATHS
 from softbench.measure.worker import faults
 from softbench.model import Status
 
-THROWS = "die = ctypes.CDLL('libstdc++.so.6')._ZSt20__throw_length_errorPKc; die.argtypes = [ctypes.c_char_p]; die(b'on purpose')"
-
 # what is done -> its code, and what the reason of the crash must say
 CRASHES = {
     "interrupts": ("signal.raise_signal(signal.SIGINT)", "died of SIGINT"),
@@ -38,7 +36,6 @@ CRASHES = {
         "for fd in range(3, 99):\n    try: os.write(fd, b'garbage ' * 9)\n    except OSError: pass",
         "wrote into the harness's own channel: a message of 1651663207 bytes",
     ),
-    "throws": (THROWS, "died of SIGABRT in .*; its last words: .*(what\\(\\):.*on purpose|length_error)"),
     "aborts_at_c_exit": (f"{C_ATEXIT}\nctypes.CDLL(None).exit(0)", "died of SIGABRT"),
     "leaves_a_child": ("if os.fork() == 0:\n    os.setsid(); time.sleep(600)\nos._exit(4)", "ended itself with exit code 4"),
 }

@@ -1,16 +1,13 @@
 """What a heat does between the turns that count, and with placements of an unsteady GPU."""
 
 import pytest
-from support import builders as make
 from support.grids import over
 from support.simulated import DEAD, FULL, PLAN, World, at, placements
 
-from softbench.analysis import leaderboard
 from softbench.measure.contest import steady
 from softbench.measure.contest.rounds import LEAD_IN_TURNS, ROUNDS
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status, Telemetry, stats
-from softbench.records import store
 
 FINE = Telemetry(1980, 3201, 400, 45)
 HOT = Telemetry(1980, 3201, 400, 91, "sw_thermal")
@@ -147,22 +144,6 @@ def test_several_readings_are_one(readings, worst):
 def test_the_threshold(clock, is_fault):
     reading = Telemetry(clock, 3201)
     assert bool(steady.fault(reading, [FINE] * 5 + [reading])) is is_fault
-
-
-def test_what_was_set_aside_is_stored_and_ranks_nobody(world, tmp_path):
-    a, b = world.pair(1.02e6)
-    heat = measured(world, [FINE, HOT, FINE], a, b)
-    for entrant in (a, b):
-        entrant.notes += heat.notes()
-        entrant.settle(Status.PASSED, "")
-    case = make.softmax_case()
-    run = store.read(make.written(tmp_path, *(e.record(case, 100, 0, "again") for e in (a, b))))
-    assert [s.clock for s in run.records[0].samples] == ["graph", "unsteady"]
-    assert "placement 2 does not count" in run.records[0].notes[-1]
-    cells = leaderboard.build(run).cases[0].cells
-    assert cells["a"].latency_ns == pytest.approx(1e6 / 20, rel=5e-3)
-    assert [cells[name].rank for name in "ab"] == [1, 2]
-    assert cells["a"].is_unsteady
 
 
 def verifications(world, entrant):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.children import python
 from support.paths import ROOT
+from support.projects import SHAPES
 from support.readers import SECOND_HALF, follow
 from support.recipes import Reader
 
@@ -31,12 +32,6 @@ def mine(case):
 
     return launch
 '''
-SHAPES = """profiles:
-  tiny:
-    description: one case
-    groups:
-      - {operator: softmax, dtype: float32, shapes: [[8, 64]], why: small}
-"""
 # Drops the checkout from sys.path, where an editable install puts it, and runs pytest.
 BARE = f"""
 import sys
@@ -121,7 +116,7 @@ def test_somebody_elses_kernel_is_ranked_against_ours(installed, tmp_path):
     kernels.mkdir()
     (kernels / "mine.py").write_text(MINE)
     (tmp_path / "shapes.yaml").write_text(SHAPES)
-    command = ("-m", "pytest", "--softbench", "--softbench-impls", "kernels", "--softbench-profile", "tiny")
+    command = ("-m", "pytest", "--softbench", "--softbench-impls", "kernels", "--softbench-profile", "cpu")
     options = ("--softbench-budget", "0.5", "-k", "mine or torch_eager")
     loaded = tmp_path / "loaded.json"
     told = {"LOADED": str(loaded), "SOFTBENCH_WRITABLE": str(tmp_path)}

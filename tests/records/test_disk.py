@@ -109,17 +109,6 @@ def test_a_folder_removed_and_a_file_written_to_during_the_run(whole, tmp_path):
     assert cells(folder / "reports") == expected(whole)
 
 
-def test_a_folder_that_is_replaced_during_the_run(whole, tmp_path):
-    folder = with_deeds(tmp_path, {SECOND: "os.rename('reports', 'moved'); Path('reports').touch()"})
-    done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=2)
-    said(done, r"softbench: .*\.jsonl: cannot be written \(.*; choose another --softbench-reports")
-    assert len(by_case(folder / "moved")) == 1
-    (folder / "reports").unlink()
-    (folder / "moved").rename(folder / "reports")
-    assert bench(folder, *RESUME, SOFTBENCH_CONFINE="off").returncode == 1
-    assert cells(folder / "reports") == expected(whole)
-
-
 def test_a_damaged_file_is_completed(whole, copied):
     folder, path = copied
     rows = path.read_bytes().splitlines(keepends=True)

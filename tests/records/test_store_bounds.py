@@ -83,7 +83,7 @@ def test_a_record_is_kept_as_it_will_be_read(tmp_path):
 
 @pytest.fixture
 def writer(tmp_path):
-    found = store.Writer.create(tmp_path, passport())
+    found = store.Writer.create(tmp_path / "reports", passport())
     found.append([timed(CASE, "a", 1e5)])
     return found
 
@@ -103,6 +103,13 @@ def test_what_another_process_did_to_a_run_is_undone(writer, how):
     writer.append([timed(CASE, "b", 1e5)])
     assert [r.variant.id for r in store.read(writer.path).records] == ["a", "b"]
     assert [path.name for path in writer.path.parent.iterdir()] == [writer.path.name]
+
+
+def test_a_folder_that_is_replaced_ends_the_run(writer, tmp_path):
+    writer.path.parent.rename(tmp_path / "moved")
+    (tmp_path / "reports").touch()
+    with refused("cannot be written .*; choose another --softbench-reports"):
+        writer.hold()
 
 
 def test_a_writer_of_an_old_run_holds_it_to_what_it_found(writer):

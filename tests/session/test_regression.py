@@ -36,23 +36,10 @@ def earlier(folder, name, change, **passports):
     stored(folder / "reports", Run(replace(last.passport, run_id=name, **passports), tuple(map(change, last.records))))
 
 
-def scaled(record, of, launches=1, times=1):
-    """Some implementations as they were when they took 1/launches, or times, as long."""
-    if record.variant.implementation not in of:
-        return record
-    heats = (
-        replace(s, launches=s.launches * launches, ns=tuple(tuple(ns * times for ns in rounds) for rounds in s.ns))
-        for s in record.samples
-    )
-    return replace(record, samples=tuple(heats))
-
-
 def quicker(record):
-    return scaled(record, ["own_right"], launches=30)
-
-
-def slower(record):
-    return scaled(record, ["own_right", "torch_eager"], times=1000)
+    """As own_right was when it took a thirtieth as long."""
+    times = 30 if record.variant.implementation == "own_right" else 1
+    return replace(record, samples=tuple(replace(s, launches=s.launches * times) for s in record.samples))
 
 
 def again(measured, folder, change, *arguments, **passports):
@@ -71,12 +58,6 @@ def test_a_cell_that_got_slower_fails_the_run(measured, tmp_path, workers):
     assert text.count("--softbench-fail-on=300% fails: 0 cells fell, 1 cell slower by at least 300 %") == 1
     assert re.search(r"^=+ 1 passed[, ].*$", text, re.M)
     assert text.index("rank  implementation") < text.index("against before") < text.index("\nrecords: ")
-
-
-def test_within_the_limit_nothing_fails(measured, tmp_path):
-    code, text = again(measured, tmp_path, slower, "--softbench-fail-on=0%")
-    assert code == 0, text
-    assert "--softbench-fail-on=0% holds: no cell fell" in text
 
 
 @pytest.mark.parametrize(
