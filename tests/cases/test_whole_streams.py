@@ -1,6 +1,7 @@
 """Integers and bools in operators of files."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,12 @@ def layouts(operator, case, device):
 def of_file():
     reads = (Stream("x"), Stream("scale", "columns", "float32", 1.0, 0.1), Stream("at", "rows"))
     return operators.FileOperator("mine", Path("mine.py"), "mine.py:1", "", "", reads, (Stream("y"),), "softmax")
+
+
+@over("reads, writes, name", [(1, 1, "copy"), (2, 1, "read2_write1"), (2, 2, "read2_write2"), (3, 1, "streams")])
+def test_the_roof_has_as_many_streams_of_the_cases_size(reads, writes, name):
+    sides = {"reads": (Stream("x"),) * reads + (Stream("weight", "columns"),), "writes": (Stream("y"),) * writes}
+    assert replace(of_file(), **sides).roof == name
 
 
 @over("name", (*operators.OPERATORS, "mine"))

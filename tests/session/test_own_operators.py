@@ -82,9 +82,9 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(folder):
     _, *cells = record_lines(folder)
     assert {cell["status"] for cell in cells if cell["role"] != "roof"} == {"PASSED"}
     roofs = {(cell["variant"]["implementation"], cell["status"]) for cell in cells if cell["role"] == "roof"}
-    assert roofs == {("host_copy", "PASSED"), ("host_read2_write2", "PASSED")}
+    assert roofs == {("host_copy", "PASSED")}
     moved = {cell["case"]["operator"]: cell["ideal_bytes"] for cell in cells if cell["case"]["shape"] == [16, 256]}
-    assert moved == {"gelu": 2 * 16 * 256 * 4, "l2norm": (2 * 16 * 256 + 256 + 16) * 4, "geglu": (4 * 16 * 256 + 16) * 4}
+    assert moved == {"gelu": 2 * 16 * 256 * 4, "l2norm": (2 * 16 * 256 + 256 + 16) * 4}
 
 
 @over(
@@ -114,7 +114,7 @@ def test_operators_are_named_by_folder_and_never_among_kernels(folder):
     assert "gelu-float32-16x256::gelu_erf" in bench(folder, *collect, "--softbench-operators=law").stdout
     (folder / "law").rename(folder / "kernels" / "law")
     among = bench(folder, *collect, "--softbench-operators=kernels/law")
-    assert "kernels/law/geglu.py:14: geglu: operator 'geglu' lies in kernels, whose kernels it judges; move it" in among.stderr
+    assert "kernels/law/gelu.py:11: gelu: operator 'gelu' lies in kernels, whose kernels it judges; move it" in among.stderr
 
 
 def test_a_folder_of_implementations_may_be_called_operators(folder):

@@ -32,34 +32,6 @@ def torch_eager(x, weight):
     return wide / length * weight, length.flatten()
 """
 )
-GEGLU = (
-    HEAD
-    + """@operator(
-    reads={
-        "x": "case",
-        "gate": {"shape": "case", "mean": 1, "spread": 2},
-        "scale": {"shape": "rows", "dtype": "float32"},
-    },
-    writes={"y": "case", "activation": "case"},
-)
-def geglu(x, gate, scale):
-    activation = torch.nn.functional.silu(gate)
-    return x * activation * scale, activation
-
-
-@geglu.slack
-def slack(unit, y, activation, x, gate, scale):
-    own = unit * (1 + gate.abs()) * activation.abs()
-    return own * (x * scale).abs() + 4 * unit * y.abs(), own
-
-
-@geglu.baseline
-def torch_eager(x, gate, scale):
-    wide = gate.double() if gate.dtype is torch.float64 else gate.float()
-    activation = torch.nn.functional.silu(wide)
-    return x.to(wide.dtype) * activation * scale.view(*x.shape[:-1], 1), activation
-"""
-)
 CAPPED = (
     HEAD
     + """@operator(
@@ -99,15 +71,15 @@ profiles:
     groups: [{operator: gelu, dtype: [float32, bfloat16], shapes: [[16, 256]]}]
   own:
     description: all, timed
-    groups: [{operator: [gelu, l2norm, geglu], dtype: float32, shapes: [[16, 256]]}]
+    groups: [{operator: [gelu, l2norm], dtype: float32, shapes: [[16, 256]]}]
   hard:
     description: all, checked
     timed: false
     groups:
-      - {operator: [gelu, l2norm, geglu], dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
-      - {operator: [gelu, l2norm, geglu], dtype: float16, out_dtype: float32, shapes: [[6, 60]], distribution: [peaked]}
-      - {operator: [gelu, l2norm, geglu], drawn: 3}
-      - {operator: geglu, dtype: bfloat16, shapes: [[0, 5], [5, 0], [1, 1], [7, 3]], layout: broadcast}
+      - {operator: [gelu, l2norm], dtype: [float16, float64], shapes: [[4, 5, 60]], layout: [padded-1, transposed]}
+      - {operator: [gelu, l2norm], dtype: float16, out_dtype: float32, shapes: [[6, 60]], distribution: [peaked]}
+      - {operator: [gelu, l2norm], drawn: 3}
+      - {operator: l2norm, dtype: bfloat16, shapes: [[0, 5], [5, 0], [1, 1], [7, 3]], layout: broadcast}
 """
 KERNELS = """
 import torch
@@ -135,7 +107,7 @@ def gelu_tail(case):
 """
 
 
-OPERATORS = {"gelu": GELU, "l2norm": L2NORM, "geglu": GEGLU}
+OPERATORS = {"gelu": GELU, "l2norm": L2NORM}
 
 
 def project(folder, operators=OPERATORS, kernels=KERNELS, shapes=SHAPES):
