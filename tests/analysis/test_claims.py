@@ -157,11 +157,6 @@ def test_of_two_runs_with_a_case_the_later_counts():
     assert page.index("`early`") < page.index("`late`")
 
 
-def test_runs_of_something_else_make_no_page():
-    with pytest.raises(InputError, match="no case and implementation of any claim"):
-        markdown([run([timed(row(1000), "torch_eager", 9000)])])
-
-
 CLAIM = """
 title: t
 source: s

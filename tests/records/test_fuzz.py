@@ -7,11 +7,10 @@ import os
 import pytest
 from hypothesis import given
 from support.builders import ended, roof_of, timed, variant, written
-from support.fuzzing import CASE, HARD, RANDOM, WIDE, damaged, hostile, one_line, rendered, tried, twisted
+from support.fuzzing import CASE, HARD, RANDOM, WIDE, damaged, one_line, rendered, tried, twisted
 from support.grids import over
 
-from softbench import typed
-from softbench.model import Calibration, KernelResources, Passport, Record, Samples, Status, Telemetry
+from softbench.model import Calibration, KernelResources, Record, Samples, Status, Telemetry
 from softbench.records import store
 from softbench.records.store import StoreError
 
@@ -147,16 +146,3 @@ def whole_cells(data):
             json.loads(row)
             found += 1
     return found
-
-
-@tried(300)
-@given(random=RANDOM)
-def test_typed(run, random):
-    """Only ValueError leaves the reader of JSON values, and what it builds can be computed with."""
-    kind, good = random.choice([(Passport, run[0]), (Record, run[1]), (Record, run[2])])
-    good = {key: value for key, value in good.items() if key not in ("kind", "schema")}
-    data = hostile(random) if random.random() < 0.2 else twisted(random, good)
-    with contextlib.suppress(ValueError):
-        found = typed.build(kind, data)
-        assert isinstance(found, kind)
-        assert "\x1b" not in repr(found)

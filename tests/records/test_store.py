@@ -10,7 +10,6 @@ from support.builders import ended, passport, refused, roof_of, run, stored, tim
 from support.fuzzing import CASE
 from support.grids import over
 
-from softbench.measure.worker import faults
 from softbench.model import Case, KernelResources, Record, Samples, Status, Telemetry
 from softbench.records import store
 from softbench.records.store import lines
@@ -205,10 +204,3 @@ def test_a_timed_case_without_its_roof_is_not_finished(tmp_path):
     checked = replace(CASE, timed=False)
     run = store.read(written(tmp_path, A, ended(checked, "a")))
     assert [store.finished(run, case, [variant("a")]) for case in (CASE, checked)] == [False, True]
-
-
-def test_a_message_that_is_no_text_can_be_stored(tmp_path):
-    """A file name that is not UTF-8 comes with lone surrogates; its record must not cost the others of the case."""
-    _, reason = faults.classify(OSError("no such file: a\udcffb"), "import")
-    path = written(tmp_path, ended(CASE, "a", Status.RUNTIME_ERROR, reason))
-    assert "no such file: a?b" in store.read(path).records[0].reason
