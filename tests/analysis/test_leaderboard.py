@@ -91,7 +91,9 @@ def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words
     assert [(row.implementation, row.rank) for row in board.ranking] == [("slow", 1), ("fast", None)]
     assert standing(board, "fast").failed_hard == (failed.id,)
     assert (standing(board, "fast").wins, standing(board, "slow").wins) == (0, 2)
-    assert f"† fast {words}: " in tables.ranking_table(board)
+    text = tables.ranking_table(board)
+    assert "\n   †  fast†" in text
+    assert f"† fast {words}: " in text
     assert f" {words}" in report.render(done)
 
 

@@ -64,11 +64,3 @@ def test_a_history_is_drawn_and_its_views_can_be_chosen(open_page):
     assert "softmax-float16-32768x4096" in (cells.locator("svg.drawn:visible").get_attribute("aria-label") or "")
     ticks = found.page.locator("figure[data-figure=scores] text").all_text_contents()
     assert [text.split(",")[0] for text in ticks if text.startswith("#")] == ["#1", "#2"]
-
-
-def test_folded_cells_open_and_the_theme_changes(open_page):
-    page = open_page(comparison()).page
-    page.get_by_text("Same: 2 cells").click()
-    assert page.get_by_role("rowheader", name=CASE.id).last.is_visible()
-    page.get_by_role("button", name="theme: system").click()
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"

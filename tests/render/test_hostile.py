@@ -8,18 +8,16 @@ import tokenize
 
 import pytest
 from support import outline, pages
-from support.builders import ended, overflowed, passport, refused, roof_of, run, timed
+from support.builders import ended, passport, refused, roof_of, timed
 from support.children import python
 from support.fuzzing import CASE, HARD, WIDE
 from support.grids import over
 from support.paths import ROOT
 
-from softbench.analysis import claims
 from softbench.cases import matrix
 from softbench.model import Status
 from softbench.records import store
-from softbench.records.claims import read
-from softbench.render import export, report
+from softbench.render import report
 from softbench.render.report import html
 
 HOSTILE = {
@@ -148,16 +146,6 @@ def test_yaml_makes_no_objects(cwd, text):
     with pytest.raises(matrix.PlaceError):
         matrix.load(cwd / "shapes.yaml")
     assert not (cwd / "owned").exists()
-
-
-def test_published_figures_are_text_on_the_page(tmp_path):
-    text = (ROOT / "reports" / "published" / "stability.yaml").read_text()
-    text = text.replace("gpu: ", "gpu: \u202e").replace('"nan, yes"', '"\\e[31m|x"')
-    (tmp_path / "x.yaml").write_text(text)
-    judged = claims.judge([run([overflowed()])], [read(tmp_path / "x.yaml")])
-    text = export.document_markdown(claims.document(judged))
-    assert text.replace("\n", "").isprintable()
-    assert "?[31m\\|x" in text
 
 
 @over("arguments", [[b"\xff"], [b"run", b"--format", b"\xff"], [b"run", b"--reports", b"\xff\x1b"]])

@@ -91,13 +91,6 @@ def test_nine_implementations_fit_the_width_by_sections(width):
     assert sum(row.startswith("[32768, 1024]") for row in rows) == sum(row.startswith("[M, N]") for row in rows) > 1
 
 
-def test_ranking_shows_the_dagger_and_why():
-    shown = board(timed(CASE, "a", 50_000), timed(CASE, "b", 60_000), ended(HARD, "a", Status.INCORRECT))
-    text = tables.ranking_table(shown)
-    assert "† a fails 1 hard case: softmax-float16-4096x1024-masked" in text
-    assert line(text, "   †").split()[:2] == ["†", "a†"]
-
-
 def test_case_table_of_a_gpu_and_of_a_machine_without_one():
     taken = (samples(48_500), samples(5_200, clock="call"))
     text = tables.case_table(board(timed(CASE, "a", 1, samples=taken, best_of=4), ended(CASE, "b")), CASE)
