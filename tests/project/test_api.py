@@ -86,15 +86,12 @@ def test_a_run_is_loaded_by_id_by_file_or_as_latest(file, run):
     "run, words",
     [
         ("nope", "no run 'nope' in reports; the newest there: run-1"),
-        ("reports", "no run 'reports' in reports"),
         ("notes.txt", "notes.txt:1: is no text of a softbench run"),
-        ("empty.jsonl", "empty.jsonl: is empty, and no run"),
         ("damaged.jsonl", "damaged.jsonl:3: is not JSON"),
     ],
 )
 def test_what_cannot_be_read_is_the_line_that_show_prints(file, says, run, words):
     Path("notes.txt").write_text("profiles:\n")
-    Path("empty.jsonl").write_text("")
     passport, first, _ = file.read_text().splitlines()
     Path("damaged.jsonl").write_text(f"{passport}\n{first}\n{{x}}\n{first}\n")
     with pytest.raises(ValueError, match=re.escape(words)) as caught:

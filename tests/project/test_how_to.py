@@ -9,6 +9,7 @@ from support.documents import PAGES
 from support.projects import PYTHONPATH, SHAPES
 from support.readers import HOW_TO, TUTORIAL, expected, follow, ran, write_blocks
 from support.recipes import CASE, MARKS, ROOT, Reader, options, run_softbench, two_runs, unknown
+from support.served import submission
 
 from softbench import resources
 from softbench.cases import registry
@@ -134,14 +135,6 @@ WORKFLOW = yaml.safe_load(TEXT)
 JOBS = WORKFLOW["jobs"]
 STEPS = [step for job in JOBS.values() for step in job["steps"]]
 STEP_LINES = [line for step in STEPS for line in step.get("run", "").replace("\\\n", " ").splitlines()]
-MINE = """
-import torch
-from softbench import implementation
-
-@implementation(operator="softmax", requires=["torch"])
-def mine(case):
-    return lambda x: torch.softmax(x, dim=-1)
-"""
 GH = """#!/bin/sh
 echo "$@" >> gh.log
 case "$*" in *--paginate*) cat known 2>/dev/null ;; esac
@@ -202,7 +195,7 @@ def test_its_scripts_run_and_write_one_comment(tmp_path):
     reader = Reader(tmp_path)
     folder, gh = reader.folder, tmp_path / "bin" / "gh"
     (folder / "kernels").mkdir()
-    (folder / "kernels" / "mine.py").write_text(MINE)
+    (folder / "kernels" / "mine.py").write_text(submission("mine")["source"])
     (folder / "shapes.yaml").write_text(SHAPES)
     gh.write_text(GH)
     gh.chmod(0o755)

@@ -92,15 +92,6 @@ def test_the_json_has_the_form_of_pytest_benchmarks_own(alone, spread, monkeypat
             assert set(entry) == set(theirs)
 
 
-def test_saved_runs_can_be_compared_later(alone, spread):
-    above = alone[0].parent
-    files = [str(path.relative_to(above)) for folder, _ in (alone, spread) for path in folder.glob(".benchmarks/*/0001_*.json")]
-    done = python("-m", "pytest_benchmark", "compare", *files, "--columns=median,rounds", cwd=above)
-    assert done.returncode == 0, done.stderr
-    for name in ("own_right", "own_mended"):
-        assert len(re.findall(rf"{name} \(", done.stdout)) == 2, done.stdout
-
-
 @pytest.mark.parametrize(
     ("run", "options", "sleep", "code", "words"),
     [

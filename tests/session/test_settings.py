@@ -13,23 +13,6 @@ from softbench.session.settings import SettingsError
 from softbench.texts import repeat_command
 
 
-def test_defaults(tmp_path):
-    assert read(tmp_path) == settings.Settings(
-        profiles=("cpu",),
-        shapes=resources.bundled_shapes().resolve(),
-        impls=(resources.bundled_impls().resolve(),),
-        reports=tmp_path / "reports",
-        budget_s=settings.CPU_BUDGET_S,
-        timeout_s=settings.DEFAULT_TIMEOUT_S,
-        resume="",
-        seed=None,
-        expected_gpu="",
-        any_gpu=False,
-        axes=(("dtype", ""), ("rows", ""), ("columns", "")),
-        selection="--softbench-profile=cpu",
-    )
-
-
 def test_the_selection_is_what_was_given(tmp_path):
     found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
     assert found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
@@ -61,6 +44,7 @@ def test_files_of_ones_own(tmp_path):
     own = tmp_path / "shapes.yaml"
     own.write_text("")
     assert read(tmp_path).shapes == own.resolve()
+    assert (read(tmp_path).timeout_s, read(tmp_path).reports) == (settings.DEFAULT_TIMEOUT_S, tmp_path / "reports")
     assert read(tmp_path, shapes="other.yaml").shapes == (tmp_path / "other.yaml").resolve()
     ours = resources.bundled_impls().resolve()
     assert read(tmp_path, impls=["b", "a", "./b", str(ours)]).impls == (ours, tmp_path / "b", tmp_path / "a")
