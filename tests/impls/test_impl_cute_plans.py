@@ -190,7 +190,7 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (1, 262148, 4, 1),
         (1, 1048576, 2, 1),
         (3, 725896, 2, 3),
-        (2, 1048576, 4, 2),
+        (2, 1048576, 4, "split"),
         (32, 524288, 4, "split"),  # clusters of sixteen, seven at a time
         (64, 524288, 4, "crews"),
         (64, 350000, 4, "crews"),

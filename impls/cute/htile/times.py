@@ -18,7 +18,7 @@ CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
 GROUPS_OF_16 = 7  # beyond these, groups that have a cluster fewer than others wait for them, in part
 HIDDEN = 2.0  # such turns after which the CTAs beside one another hide the rest
 SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
-DIRECT = 1.4  # instead of SINGLE, without teams
+DIRECT, DIRECT_CTA = 0.9, 1 / 50  # instead of SINGLE, without teams: for a row, and each of its CTAs
 RING = 3.2  # several: from the first row's arrival to the last one's way out
 RING_ROW, ROW_STEP = 0.6, 0.16  # the least between two of its rows, and what it is beyond their bytes
 FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
@@ -62,7 +62,8 @@ def split_time(rows: int, config: SplitTileConfig) -> float:
     """
     row = _row(config, config.tiles)
     if rows == 1 or config.stages == 1:
-        wait = (SINGLE if config.team > 1 else DIRECT) + config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
+        wait = SINGLE if config.team > 1 else DIRECT + config.ctas * DIRECT_CTA
+        wait += config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
         return COPY + rows * row + ceil_div(rows, config.crews) * wait
     waits = rows * max(row * (1 + STAGE * max(0, FULL_RING - config.stages)) + ROW_STEP, RING_ROW)
     return COPY + RING + waits
