@@ -94,14 +94,15 @@ def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constex
     open_ring(context, ring)
     overlap()
     half = const_expr(context.config.threads // 2)
-    if context.thread < half:
-        reduce_rows(context, ring, pair, result)
-    elif context.is_worker:
-        if const_expr(prepare is not None):
-            prepare(context.thread - half, half)
-        tell(ring.ready, 0)
-        wait(ring.ready, 0)
-        write_rows(context, ring, result)
+    if context.is_worker:
+        if context.thread < half:
+            reduce_rows(context, ring, pair, result)
+        else:
+            if const_expr(prepare is not None):
+                prepare(context.thread - half, half)
+                tell(ring.ready, 0)
+                wait(ring.ready, 0)
+            write_rows(context, ring, result)
     else:
         carry_rows(context, ring)
 
@@ -126,7 +127,8 @@ def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, resu
         tell(ring.paired, row)
     if (last >= 0) & (last % context.config.groups == group):
         wait(ring.known, last)
-        wait(ring.ready, 0)
+        if const_expr(context.config.terms > 0):
+            wait(ring.ready, 0)
         write(context, last, thread, tiles, result)
 
 
