@@ -41,7 +41,7 @@ def ran(folder, **environment):
     """{(implementation, layout): status}; one word where all shapes agree."""
     write_blocks(folder, "python")
     write_blocks(folder, "yaml")
-    names = "my_norm or any_view or aligned_only or row_block"
+    names = "my_norm or any_view or row_block"
     bench(folder, "--softbench-profile=model", "-k", names, code=0, **environment)
     _, *cells = record_lines(folder)
     found = {}
@@ -53,9 +53,8 @@ def ran(folder, **environment):
 
 
 def expected(**words):
-    """`words` on dense rows; of views all but any_view refuse."""
+    """`words` on dense rows; row_block refuses views."""
     found = {(name, "contiguous"): word for name, word in words.items()}
     for view in VIEWS:
-        found |= {("any_view", view): words["any_view"]}
-        found |= {(name, view): "UNSUPPORTED" for name in ("aligned_only", "row_block")}
+        found |= {("any_view", view): words["any_view"], ("row_block", view): "UNSUPPORTED"}
     return found
