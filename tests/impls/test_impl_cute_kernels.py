@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import math
 import re
 import types
 
@@ -195,3 +196,13 @@ def test_weights_are_late_where_early_ones_would_cost_ctas(columns, dtype, layer
     builds = _plans.norm(columns, dtypes, layer, 1e-5, _layouts.HOPPER, columns % 8 == 0)
     build = next(build for build in builds if build.kernel == "norm.Norm")
     assert weights_ahead(build.config, layer) == ahead
+
+
+@every(("dtype", "aligned", "held"), itertools.product(("bfloat16", "float32"), (True, False), _layouts.HELD))
+def test_the_longest_rows_of_crews_stay_in_registers(dtype, aligned, held):
+    columns = 44 * math.prod(held) * 16 // _plans.ITEM_BYTES[dtype] - 9 * (not aligned)
+    build = next(_plans.softmax(columns, dtype, dtype, _layouts.HOPPER, aligned, 3))
+    assert (build.config.threads, build.config.vectors_per_thread) == held
+    (used,) = cubin.resources(_host.cubin(build))
+    assert used.stack_bytes == 0
+    assert used.registers * build.config.cta_threads <= 65536

@@ -5,7 +5,6 @@ Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothi
 
 import importlib.util
 import itertools
-import math
 import re
 from dataclasses import dataclass, replace
 
@@ -295,11 +294,3 @@ def test_the_cells_are_every_kind_of_layout():
         kept = itertools.product(("registers", "shared"), (True, False))
         last = {("shared", False)} if operator == "rmsnorm" else set()  # such rows are in registers, or split
         assert {(config.keep, config.aligned) for config in found} >= {*kept} - last
-
-
-@every(("dtype", "aligned", "held"), itertools.product(("bfloat16", "float32"), (True, False), _layouts.HELD))
-def test_the_longest_rows_of_crews_stay_in_registers(dtype, aligned, held):
-    columns = 44 * math.prod(held) * 16 // _plans.ITEM_BYTES[dtype] - 9 * (not aligned)
-    build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, 3))
-    assert (build.config.threads, build.config.vectors_per_thread) == held
-    compiled(build).held_to_one_cta()

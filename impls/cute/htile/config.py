@@ -218,15 +218,6 @@ class SplitTileConfig(_Vectors):
     def is_ring(self) -> bool:
         return self.stages > 1
 
-    def place(self, block):
-        """(CTA of a crew, crew) of a block: neighbours, which share a part of the GPU, or in rings without terms blocks apart.
-
-        Crews that are spread are equally fast; but their pairs take longer, which costs norms up to a tenth.
-        """
-        if self.is_ring and not self.terms:
-            return block // self.crews, block % self.crews
-        return block % self.ctas, block // self.ctas
-
     @property
     def workers(self) -> int:
         """Threads that share a row; in a ring one half of the threads reduces and the other half writes."""

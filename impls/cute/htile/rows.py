@@ -135,10 +135,10 @@ class RowContext:
         """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
         return self.column + turn * (self.config.threads_per_row * self.config.vector), self.config.columns
 
-    def trim(self, turn: int, vector: cute.Tensor, value: cutlass.Numeric):
-        """Set the elements outside the row that were read with vector number `turn`."""
-        if not self.config.aligned and not self.config.is_inner(turn):
-            copy.trim(vector, *self.bounds(turn), value)
+    def trim(self, turn: int, vector: cute.Tensor, fill: float | None):
+        """Set what vector number `turn` has of outside the row to `fill`. It waits for the vector, so all requests come first."""
+        if fill is not None and not self.config.aligned and not self.config.is_inner(turn):
+            copy.trim(vector, *self.bounds(turn), vector.element_type(fill))
 
     def edges(self, turn: int, part: Partition) -> tuple | None:
         """The `edges` of `edge_copy` for vector number `turn` of a partition; None where vectors are whole or absent."""
@@ -225,7 +225,7 @@ class RowLoader:
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self._to_registers(atom, turn, self.tXrX.vector(turn))
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-                self._trim(turn, self.tXrX.vector(turn))
+                self.context.trim(turn, self.tXrX.vector(turn), self.fill)
 
     @cute.jit
     def wait(self):
@@ -233,7 +233,7 @@ class RowLoader:
         if const_expr(self.config.keep == "shared"):
             cute.arch.cp_async_wait_group(0)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-                self._trim(turn, self.kept(turn))
+                self.context.trim(turn, self.kept(turn), self.fill)
 
     @cute.jit
     def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]):
@@ -250,12 +250,6 @@ class RowLoader:
         if const_expr(self.fill is not None and not self.context.free(turn, self.part)):
             target.fill(target.element_type(self.fill))
         self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beyond=True)
-
-    @cute.jit
-    def _trim(self, turn: cutlass.Constexpr[int], vector: cute.Tensor):
-        """Set a vector's elements outside the row to `fill`. It waits for the vector, so all requests come first."""
-        if const_expr(self.fill is not None):
-            self.context.trim(turn, vector, vector.element_type(self.fill))
 
     def kept(self, turn: int) -> cute.Tensor:
         """Where vector number `turn` lies, with "shared"."""
@@ -276,7 +270,7 @@ class RowLoader:
         """The same from global memory."""
         vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
         self._to_registers(copy.loading(self.dtype, self.context.policy, reuse, self.bits), turn, vector)
-        self._trim(turn, vector)
+        self.context.trim(turn, vector, self.fill)
         return vector
 
     def values(self, turn: int) -> cute.TensorSSA:

@@ -85,13 +85,13 @@ class Span(RowContext):
             seen = seen & (self.thread + behind < config.cta_vectors)
         return seen & (self.index + behind >= self.start) if config.is_windowed else seen
 
-    def trim(self, turn: int, vector: cute.Tensor, value: cutlass.Numeric):
+    def trim(self, turn: int, vector: cute.Tensor, fill: float | None):
         """Not before zeros are on their way, as it waits for the vector; one outside the span is filled already."""
         column, columns = self.bounds(turn)[0] - self.first, self.end - self.first
         after = column + self.config.vector
         if self.trims:
             outside = (column >= columns) | (after <= 0)
-            copy.clear(vector, outside | ((column >= 0) & (after <= columns)), True, column, columns, value)
+            copy.clear(vector, outside | ((column >= 0) & (after <= columns)), True, column, columns, vector.element_type(fill))
 
 
 class Causal:
@@ -114,7 +114,7 @@ class Causal:
     def wait(self):
         x = self.context.x
         for turn in range(self.context.config.vectors_per_thread if x.tXsX is None else 0):
-            self.context.trim(turn, x.tXrX.vector(turn), x.dtype(x.fill))
+            self.context.trim(turn, x.tXrX.vector(turn), x.fill)
 
     @cute.jit
     def zeros(self):
