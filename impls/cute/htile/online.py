@@ -93,7 +93,7 @@ def merge(base: Float32, total: Float32, reduction: Reduction, more: tuple = ())
     if const_expr(reduction.config.peers > 1):
         reduction.exchange((base, total, *more), 0)
         bases = reduction.gather(0, 0, -math.inf)
-        base = reference(warp_reduce(bases.reduce(MAX, -Float32.inf, 0), MAX, reduction.reach))
+        base = reference(warp_reduce(bases.reduce(MAX, -Float32.inf, 0), MAX, reduction.span))
         scaled = reduction.gather(1, 0, 0.0) * exponential(bases, base)
         total = warp_reduce(scaled.reduce(ADD, Float32(0.0), 0), ADD, reduction.reach)
     return base, total

@@ -12,6 +12,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
 from .config import WARP, RowTileConfig, ceil_div, power
+from .lists import Keys, bits, number
 
 MAX, ADD = cute.ReductionOp.MAX, cute.ReductionOp.ADD
 
@@ -115,6 +116,11 @@ class Reduction:
         return mine.load()
 
     @property
+    def span(self) -> int:
+        """Threads among which `reach` neighbours have the same as any others."""
+        return WARP if self.config.threads_per_row >= WARP else self.reach
+
+    @property
     def reach(self) -> int:
         """Threads over which a gathered value is spread: a power of two."""
         return min(WARP, power(self.config.peers))
@@ -133,10 +139,19 @@ def store_shared_remote(target: cute.Tensor, values: tuple[Float32, ...], barrie
 def warp_reduce(value: Float32, operation: cute.ReductionOp, group: int) -> Float32:
     """The sum, or the maximum (NaN if a value is NaN), over `group` neighbouring threads of a warp."""
 
+    if operation is MAX and group == WARP:
+        return top(value)
+
     def combine(a: Float32, b: Float32) -> Float32:
         return cute.arch.fmax(a, b, nan=True) if operation is MAX else a + b
 
     return cute.arch.warp_reduction(value, combine, threads_in_group=group)
+
+
+def top(value: Float32) -> Float32:
+    """A warp's largest value, of bits that are integers in the same order; NaN if one is the GPU's own NaN."""
+    keys = Keys(Float32)
+    return number(keys.flipped(cute.arch.warp_redux_sync(keys.flipped(bits(Float32(value), Float32)), "max")), Float32)
 
 
 @cute.jit
@@ -147,5 +162,5 @@ def row_reduce(value: Float32, operation: cutlass.Constexpr, reduction: Reductio
         reduction.exchange((value,), stage)
         absent = const_expr(-math.inf if operation is MAX else 0.0)
         mine = reduction.gather(0, stage, absent).reduce(operation, Float32(absent), 0)
-        value = warp_reduce(mine, operation, reduction.reach)
+        value = warp_reduce(mine, operation, reduction.span if operation is MAX else reduction.reach)
     return value

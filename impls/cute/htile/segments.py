@@ -10,7 +10,7 @@ from cutlass import Boolean, Float32, Int32
 
 from .config import WARP
 from .copy import load_shared
-from .lists import Keys, bits, number, ptx
+from .lists import ptx
 from .online import LOWEST, rescale
 
 NOTHING = (LOWEST, 0.0, LOWEST, -1.0)  # a part; the negative sum says that it has no second segment
@@ -26,12 +26,6 @@ def larger(a: Float32, b: Float32) -> Float32:
 
 def plus(a: Float32, b: Float32) -> Float32:
     return a + b
-
-
-def top(value: Float32) -> Float32:
-    """The warp's largest value, of bits that are integers in the same order; NaN if one is the GPU's own NaN."""
-    keys = Keys(Float32)
-    return number(keys.flipped(cute.arch.warp_redux_sync(keys.flipped(bits(Float32(value), Float32)), "max")), Float32)
 
 
 def highest(word: Int32) -> Int32:

@@ -15,10 +15,10 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from ..htile.config import WARP, RowTileConfig, ceil_div
 from ..htile.launch import launch_rows, overlap
 from ..htile.online import LIFT, LOWEST, exponential, fraction, reaches_subnormals
-from ..htile.reduce import ADD, MAX, warp_reduce
+from ..htile.reduce import ADD, MAX, top, warp_reduce
 from ..htile.registers import rounded
 from ..htile.rows import RowContext, RowStorer
-from ..htile.segments import NOTHING, Joined, Marks, Segments, larger, pick, plus, top
+from ..htile.segments import NOTHING, Joined, Marks, Segments, larger, pick, plus
 
 
 class RaggedSoftmax:
