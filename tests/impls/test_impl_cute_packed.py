@@ -74,7 +74,7 @@ def test_the_least_cost_is_chosen(operator, itemsize):
     for config in random.Random(7).sample(list(layouts(operator, itemsize)), 60):
         for each in (1, 2, 4, 8, 16, 32, 64):
             other = PackedTileConfig(config.columns, itemsize, 128, each)
-            for filled in packing._filled(other, least_rows(config.columns, itemsize), tiles):
+            for filled in packing._filled(other, least_rows(config.columns, itemsize), tiles, terms):
                 assert packing.cost(config, tiles, terms) <= packing.cost(filled, tiles, terms)
 
 

@@ -17,7 +17,7 @@ STRETCH_ALIGN = 128
 MOST_ROW_BYTES = {2: 5 * 512, 4: 2 * 1024}
 MOST_LAYER_ROW_BYTES = {2: 3 * 1024, 4: 2 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
-LEAST_BYTES = 8 * 1024  # of a CTA's first matrix: an H200 needs some 40 KiB on their way per multiprocessor
+LEAST_BYTES, LEAST_LAYER_BYTES = 9 * 512, 8 * 1024  # of a CTA's first matrix, and in LayerNorm
 MOST_THREADS = 256
 MOST_ELEMENTS = 32  # of a row that a thread holds in registers
 # Instructions of a thread, for a matrix of a softmax: counted in the compiled kernels, rounded.
@@ -121,18 +121,18 @@ def choose_packed(
     found = []
     for threads in (128, MOST_THREADS):
         for each in (1, 2, 4, 8, 16, 32, 64, 128):
-            found += _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles)
+            found += _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles, terms)
     return min(found, key=lambda c: (cost(c, tiles, terms), -c.threads), default=None)
 
 
-def _filled(config: PackedTileConfig, least: int, tiles: float) -> list[PackedTileConfig]:
-    """With the fewest passes that make whole vectors of LEAST_BYTES; none where a CTA or a thread has too much or too little.
+def _filled(config: PackedTileConfig, least: int, tiles: float, terms: int) -> list[PackedTileConfig]:
+    """With the fewest passes that make whole vectors, of enough bytes; none where a CTA or a thread has too much or too little.
 
     Also with the rows of a warp apart: neighbouring rows of half a turn of the banks would all begin in the same banks.
     """
     whole = least // math.gcd(least, config.groups)
-    row_bytes = config.groups * config.columns * config.itemsize
-    passes = ceil_div(ceil_div(LEAST_BYTES, row_bytes), whole) * whole
+    row_bytes, enough = config.groups * config.columns * config.itemsize, LEAST_LAYER_BYTES if terms > 1 else LEAST_BYTES
+    passes = ceil_div(ceil_div(enough, row_bytes), whole) * whole
     too_much = passes * row_bytes * tiles > MOST_BYTES or config.turns * config.unit > MOST_ELEMENTS
     if too_much or (config.peers > 1 and config.units < 4 * config.threads_per_row):
         return []

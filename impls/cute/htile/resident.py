@@ -31,7 +31,7 @@ class Resident:
 
     @cute.jit
     def bring(self, thread: Int32, threads: int):
-        """Read the share, by so many threads; `values` is for after a barrier of theirs."""
+        """Read this thread's part of the share, of `threads` that call it. They meet at a barrier before they ask for `values`."""
         config, source, kept, count = self.config, self.source, self.kept, self.count
         first = self.context.share * config.vector - self.ahead
         for turn in cutlass.range_constexpr(ceil_div(count, threads)):

@@ -40,7 +40,7 @@ def lowest(word: Int32) -> Int32:
 class Segments:
     """Where segments start among a warp's values, `count` per lane; lanes: those in which one does.
 
-    read  a lane's word, anew for each reduction, so that predicates of the one before are not kept in registers
+    read  gives a lane's word. Each reduction asks again, or the compiler keeps what it has made of the word in registers
     """
 
     def __init__(self, read: Callable[[], Int32], count: int):
