@@ -256,3 +256,19 @@ def test_packed_rows(config, operator):
         if operator == "softmax":
             inputs[0].copy_(depths.rows(config.columns, dtype, case.rows))
         assert not fault(case, inputs, config), (case.id, config)
+
+
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 0x80000000, 0])
+@pytest.mark.parametrize("others", [-np.inf, -3.0, 2.0])
+def test_a_warps_largest_value(bits, others):
+    """NaN of either sign and any payload, and both infinities and zeros."""
+    one, found = np.uint32(bits).view(np.float32), {}
+
+    def kernel(reduce):
+        thread = emulated.here.thread
+        found[thread] = reduce.warp_reduce(one if thread == 5 else np.float32(others), reduce.MAX, 32)
+
+    with emulated.family() as family:
+        reduce = family("htile.reduce")
+        emulated.launch(kernel, RowTileConfig(32, 4, 1, 32, 32), 1, reduce)
+    assert set(map(str, found.values())) == {str(np.maximum(one, np.float32(others)))}

@@ -33,8 +33,11 @@ class Keys:
         return (self.dtype(self.flipped(word)) << self.shift) - column
 
     def of_any(self, word: Int32, column: Int32) -> Int32 | Int64:
-        """NaN is the largest value, with either sign."""
-        return self.of(cutlass.select_((word & self.most) > self.infinity, Int32(self.most), word), column)
+        return self.of(self.known(word), column)
+
+    def known(self, word: Int32) -> Int32:
+        """NaN becomes the largest value, with either sign."""
+        return Int32(cutlass.select_((word & self.most) > self.infinity, Int32(self.most), word))
 
     def column(self, key: Int32 | Int64) -> Int32:
         return -Int32(key) & CODES

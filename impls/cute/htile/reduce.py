@@ -149,9 +149,10 @@ def warp_reduce(value: Float32, operation: cute.ReductionOp, group: int) -> Floa
 
 
 def top(value: Float32) -> Float32:
-    """A warp's largest value, of bits that are integers in the same order; NaN if one is the GPU's own NaN."""
+    """A warp's largest value, or NaN if one is: one instruction, between bits that are integers in the same order."""
     keys = Keys(Float32)
-    return number(keys.flipped(cute.arch.warp_redux_sync(keys.flipped(bits(Float32(value), Float32)), "max")), Float32)
+    key = keys.flipped(keys.known(bits(Float32(value), Float32)))
+    return number(keys.flipped(cute.arch.warp_redux_sync(key, "max")), Float32)
 
 
 @cute.jit
