@@ -13,7 +13,10 @@ from softbench import Unsupported, implementation
 
 from . import _launch, _layouts, _plans
 from ._host import Build
+from .htile.config import SAFE_CLUSTER, RowTileConfig, ceil_div, power
 from .htile.layouts import choose_apart, choose_few
+
+MOST_BYTES, LEAST_VECTORS, THREADS = 32 * 1024, 6, 256  # of a CTA's share, of a thread, of a CTA, where a row is only read
 
 
 @implementation(
@@ -65,8 +68,17 @@ def of_case(case, gpu, aligned):
         layouts = [choose_apart(columns, size, aligned)]
     elif (times := _layouts.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("", 0):
         layouts.insert(0, choose_few(columns, size, gpu.architecture, aligned))
-    elif size == 2 and case.operator == "cross_entropy":  # only read, clusters of half the size are faster by up to 6 %
-        layouts = [half for half in layouts[1:2] if half.keep == "shared"] + layouts
+    elif layouts and case.operator == "cross_entropy":
+        layouts = [*only_read(columns, size, aligned), *(half for half in layouts[1:2] if half.keep == "shared"), *layouts]
     if not layouts:
         raise Unsupported(f"{columns} columns of {case.dtype}: no layout on {gpu.architecture}")
     return [Build(kernel, layout, dtypes, case.params, gpu.arch) for layout in layouts]
+
+
+def only_read(columns: int, size: int, aligned: bool):
+    """The layout of rows in registers that a loss has room for, of 20 to 32 KiB a CTA. Others are faster in half the clusters."""
+    cluster = power(ceil_div(columns * size, MOST_BYTES))
+    if aligned and cluster <= SAFE_CLUSTER:
+        config = RowTileConfig(columns, size, cluster, THREADS, THREADS)
+        if config.vectors_per_thread >= LEAST_VECTORS:
+            yield config

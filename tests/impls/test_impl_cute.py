@@ -238,6 +238,16 @@ def test_few_rows_of_a_loss_have_more_ctas():
     assert few[0].config.keep == "registers"
 
 
+@pytest.mark.parametrize(("dtype", "size"), [("bfloat16", 2), ("float32", 4)])
+def test_rows_that_are_only_read_have_fewer_ctas_or_are_in_registers(dtype, size):
+    for kib in range(17, 512, 15):
+        asked = [case((4096, kib * 1024 // size), dtype, operator=operator, params=PARAMS) for operator in LOSSES[::2]]
+        (first, *_), (both, *_) = ([build.config for build in losses.of_case(each, _layouts.HOPPER, True)] for each in asked)
+        has_much = kib <= 256 and 20 < kib / first.cluster <= 32
+        assert (first.keep == "registers") == has_much or first == both, kib
+        assert first == both or first.cluster < both.cluster or has_much, kib
+
+
 @pytest.fixture(scope="module")
 def resources():
     pytest.importorskip("cutlass")
