@@ -11,8 +11,8 @@ topk       the layout of rows whose largest are wanted; pure as well
 launch     a kernel's grid, and how it overlaps with its neighbours
 registers  register tiles
 copy       vectors between global memory, shared memory and registers, up to the matrix's edges
-reduce     reductions over the threads of a warp, the warps of a CTA and the CTAs of a cluster
 lists      sorted lists over the lanes of a row
+reduce     reductions over the threads of a warp, the warps of a CTA and the CTAs of a cluster
 online     maximum and sum of exponentials of a row in one exchange
 segments   maxima and sums along the segments of a row
 merges     what parts of a row that is split over the GPU are, and how they merge
