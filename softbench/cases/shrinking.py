@@ -6,13 +6,16 @@ from softbench.model import Case
 
 MOST_ELEMENTS = 2**18
 """Most elements of a case that is timed on a CPU: those of the largest case in the profile `cpu`."""
+MOST_CHECKED = 2**21
+"""Most elements of a case that is only checked there, where Triton's interpreter takes one program after another."""
 
 
 def fit(case: Case) -> Case:
-    """The case with fewer rows if it is too large, but at least one; the last dimension stays. Untimed cases are not cut."""
-    if not case.timed or case.elements <= MOST_ELEMENTS:
+    """The case with fewer rows if it is too large, but at least one; the last dimension stays."""
+    room = MOST_ELEMENTS if case.timed else MOST_CHECKED
+    if case.elements <= room:
         return case
-    shape, room = list(case.shape), MOST_ELEMENTS
+    shape = list(case.shape)
     for place in reversed(range(len(shape))):
         if place < len(shape) - 1:
             shape[place] = max(1, min(shape[place], room))

@@ -13,7 +13,6 @@ from softbench.analysis.leaderboard.formatting import plural
 from softbench.cases import matrix, operator_files, operators, registry, revisions, shrinking
 from softbench.cases.declarations import NotPython
 from softbench.cases.operators import FileOperator
-from softbench.cases.shrinking import MOST_ELEMENTS
 from softbench.measure import device
 from softbench.model import Case, Variant
 from softbench.session.settings import Settings, SettingsError
@@ -128,7 +127,7 @@ class Selection:
         text += f"; drawn by{self.seeded}" if self.seeded else ""
         rungs = plural(len(self.left_out), "rung")
         if self.shrunk:
-            text += f"; for a CPU {plural(self.shrunk, 'case')} cut to {MOST_ELEMENTS} elements (--softbench-full-size does not)"
+            text += f"; for a CPU {plural(self.shrunk, 'case')} cut to fewer rows (--softbench-full-size does not)"
         return text + (f"; without {rungs} of ladders (--softbench-ladders adds them)" if self.left_out else "")
 
 
