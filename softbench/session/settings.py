@@ -98,7 +98,7 @@ _OPTIONS = (
 _REPEATED = ("operators", "impls", "against")
 _FLAGS = (
     ("--softbench", "run the benchmark: check, time and rank every implementation"),
-    ("--softbench-full-size", "without a GPU: time the cases as shapes.yaml has them, and cut no rows off"),
+    ("--softbench-full-size", "without a GPU: run the cases as shapes.yaml has them, and cut no rows off"),
     ("--softbench-any-gpu", "run on any GPU, in spite of --softbench-expect-gpu"),
     ("--softbench-debug", "check one cell in this process, for a debugger; nothing is timed or recorded"),
     (
