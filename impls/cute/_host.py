@@ -47,6 +47,7 @@ ARGUMENTS = {
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "causal.CausalSoftmax": ("matrix", "rows", "rows", "matrix"),
     "ragged.RaggedSoftmax": ("matrix", "ends", "matrix"),
+    "segmented.SegmentedSoftmax": ("matrix", "ends", "matrix"),
     "side.Softmax": ("matrix", "matrix"),
     "topk.SoftmaxTopk": ("matrix", "chosen", "chosen"),
     "packed.Softmax": ("matrix", "matrix"),

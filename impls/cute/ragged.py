@@ -1,12 +1,14 @@
-"""Softmax of each segment of a row in CuTe DSL: here -> kernels/ragged.py."""
+"""Softmax of each segment of a row in CuTe DSL: here -> kernels/segmented.py, or kernels/ragged.py."""
 
 from softbench import Unsupported, implementation
 
 from . import _launch, _plans
 from ._host import Build
 from .htile.config import MAX_CLUSTER, REGISTERS, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power, share
+from .htile.segmented import SegmentTileConfig
 
 SHARE_BYTES, VECTORS, MOST_THREADS = 16 * 1024, 4, 512  # of a CTA; VECTORS of a thread, if its row is not longer
+MOST_ELEMENTS, CTA_BYTES = 4096, 1792  # of the average segment with a CTA or less of its own; of a CTA's short ones together
 WORDS = 48  # for which a thread has 64 registers, or 42 of float32, where more CTAs gain more than what spills costs; else 128
 
 
@@ -36,11 +38,25 @@ def of_case(case, gpu, aligned):
     """The builds of a case, at least one, as `_plans.of_case`."""
     _plans.check(case)
     size, dtypes, most = _plans.ITEM_BYTES[case.dtype], (case.dtype, "int64", case.out_dtype), MAX_CLUSTER.get(gpu.architecture, 0)
-    configs = dict.fromkeys(choose_ragged(case.columns, size, aligned, n) for n in (most, most // 2) if n)
-    builds = [Build("ragged.RaggedSoftmax", config, dtypes, case.params, gpu.arch) for config in configs if config]
-    if not builds:
+    if not most:
         raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
-    return builds
+    segments = dict(case.params)["segments"]
+    whole = dict.fromkeys(choose_ragged(case.columns, size, aligned, n) for n in (most, most // 2))
+    builds = [Build("ragged.RaggedSoftmax", config, dtypes, case.params, gpu.arch) for config in whole if config]
+    apart = choose_segmented(case.columns, size, segments, aligned)
+    alone = Build("segmented.SegmentedSoftmax", apart, dtypes, case.params, gpu.arch)
+    is_whole = builds and (builds[0].config.cluster == 1 or case.columns >= segments * MOST_ELEMENTS)
+    return [*builds, alone] if is_whole else [alone]
+
+
+def choose_segmented(columns: int, itemsize: int, segments: int, aligned: bool = True) -> SegmentTileConfig:
+    """The layout for segments one by one: of the average one, a thread has one to two vectors."""
+    vectors = columns * itemsize / segments / VECTOR_BYTES
+    each = min(MOST_THREADS, max(4, 1 << int(vectors).bit_length() >> 1))
+    threads = max(each, WARP)
+    passes = round(CTA_BYTES * each / threads / (vectors * VECTOR_BYTES))
+    passes = max(1, min(4, ceil_div(segments * each, threads), passes))
+    return SegmentTileConfig(columns, itemsize, segments, threads, each, passes, {2: 2, 4: 3}[itemsize], aligned)
 
 
 def choose_ragged(

@@ -79,7 +79,6 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
         (case((4, 10**8), "float32", operator="masked_softmax", params=MASKS["masked_softmax"]), "no layout"),
         (case((4, 10**8), operator="causal_softmax", params=(CAUSAL[0], ("window", 10**8), CAUSAL[2])), "no layout"),
-        (case((4, 2**20), operator="ragged_softmax", params=SEGMENTS), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
         (case((4, 1025), operator="softmax_topk", params=ROUTER), "no layout"),
     ],
@@ -274,6 +273,7 @@ def resources():
         *(case((4096, n), operator=name, params=p) for name, p in MASKS.items() for n in (577, 8192, 50257)),
         *(case((64, n), "bfloat16", operator="ragged_softmax", params=SEGMENTS) for n in (1000, 20001, 131072, 524288)),
         *(case((64, n), "float32", operator="ragged_softmax", params=SEGMENTS) for n in (131072, 262143, 262144)),
+        *(case((64, 10**6 + n), operator="ragged_softmax", params=(("segments", 10**k),)) for n in (0, 1) for k in (3, 4, 5)),
     ],
 )
 def test_entries_compile_without_spills(resources, asked):

@@ -1,6 +1,8 @@
 """Softmax of segments in impls/cute on a CPU, thread by thread."""
 
 import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.settled import every
@@ -11,6 +13,7 @@ from support import emulated_threads as emulated  # noqa: E402
 from support.emulated_memory import tensor, values  # noqa: E402
 
 from impls.cute.htile.config import RowTileConfig  # noqa: E402
+from impls.cute.htile.segmented import SegmentTileConfig  # noqa: E402
 from softbench.cases import operators  # noqa: E402
 from softbench.measure.check import compare  # noqa: E402
 from softbench.measure.worker import loading  # noqa: E402
@@ -22,6 +25,13 @@ LAYOUTS = [
     RowTileConfig(712, 2, 2, 32, 32),  # a cluster
     RowTileConfig(1503, 2, 4, 32, 32, aligned=False),
     RowTileConfig(4200, 4, 1, 96, 96),  # more units than lanes
+]
+APART = [
+    SegmentTileConfig(520, 2, 1, 32, 8, 2, 2),  # several a warp
+    SegmentTileConfig(1029, 4, 1, 64, 64, 1, 3, aligned=False),
+    SegmentTileConfig(712, 2, 1, 64, 64, 2, 1),
+    SegmentTileConfig(1503, 2, 1, 32, 32, 1, 1, aligned=False),
+    SegmentTileConfig(4200, 4, 1, 32, 4, 3, 1),
 ]
 HARD = ("peaked", "growing", "padding_inf", "nan_middle", "empty")
 
@@ -37,14 +47,23 @@ def computed(config, x, ends, dtype):
     given, places = tensor(x.float(), str(x.dtype)[6:], 8 if config.aligned else 1), tensor(ends, "int64")
     made = tensor(np.full(x.shape, np.nan), dtype)
     with emulated.family() as family:
-        kernel = family("kernels.ragged").RaggedSoftmax(config, ends.shape[1])
-        emulated.launch(kernel.kernel, config, len(x), given, places, made)
+        if isinstance(config, RowTileConfig):
+            kernel = family("kernels.ragged").RaggedSoftmax(config, ends.shape[1])
+            emulated.launch(kernel.kernel, config, len(x), given, places, made)
+        else:
+            config = replace(config, segments=ends.shape[1])
+            kernel = family("kernels.segmented").SegmentedSoftmax(config, config.segments)
+            grid = SimpleNamespace(cluster=1, rows=1, threads=config.threads)
+            emulated.launch(kernel.kernel, grid, len(x) * config.ctas, given, places, made)
     return torch.from_numpy(values(made)).to(getattr(torch, dtype))
 
 
 @every(
     ("config", "segments", "values"),
-    [*itertools.product(LAYOUTS, (3, 40, 300), ("normal",)), *itertools.product(LAYOUTS[2:4], (9,), HARD)],
+    [
+        *itertools.product([*LAYOUTS, *APART], (3, 40, 300), ("normal",)),
+        *itertools.product([*LAYOUTS[2:4], APART[0], APART[2]], (9,), HARD),
+    ],
 )
 def test_the_threads_of_the_kernel(config, segments, values):
     dtype, out = ("float32", "float32") if config.itemsize == 4 else ("bfloat16", "float32" if segments == 3 else "bfloat16")

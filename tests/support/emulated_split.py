@@ -55,7 +55,6 @@ def family():
     """As that of emulated_threads, with what split rows have of the hardware."""
     with emulated.family() as modules:
         vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store)
-        modules("htile.registers").peak = lambda vector: max(vector.load())
         split = modules("htile.split")
         split.send, split.peek = send, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))
         split.number = lambda word: np.uint32(word & 0xFFFFFFFF).view(np.float32)

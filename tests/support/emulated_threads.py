@@ -178,6 +178,12 @@ def bulk_copy(source, target, bytes_, barrier, _):
     mbarrier(barrier).add(0, -bytes_)
 
 
+def bulk_prefetch(source, bytes_):
+    assert bytes_ % 16 == 0
+    source.align(16).at(0)
+    source.at(bytes_ * 8 // source.dtype.width - 1)
+
+
 def write(stretch, matrix):
     bulk(stretch.tile.iterator, stretch.context.place(matrix), 16 * stretch.whole)
 
@@ -272,10 +278,14 @@ def family():
     with standing_in(modules):
         copies = importlib.import_module(f"{PACKAGE}.htile.copy")
         copies.copy_async, copies.bulk_copy, copies.load_shared = copy_async, bulk_copy, load_shared
+        copies.bulk_prefetch = bulk_prefetch
         copies.tiled_copy_2d, copies.l2_policy = Partition, str
         emulated_lists.stand_in(importlib.import_module(f"{PACKAGE}.htile.lists"), cute.arch, here, exchange)
         importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
         importlib.import_module(f"{PACKAGE}.htile.packed").Stretch.write = write
+        importlib.import_module(f"{PACKAGE}.htile.registers").peak = lambda vector: vector.load().reduce(
+            most, np.float32(-np.inf), 0
+        )
         yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
 
 

@@ -7,6 +7,7 @@ packing    the layout of many short rows in a CTA, by what they cost; pure as we
 strips     the layout of kernels that sum over rows; pure as well
 spans      the layout of rows of which only a span is seen; pure as well
 side       the layout of rows that lie side by side; pure as well
+segmented  the layout of segments of a row that a CTA or less reads; pure as well
 topk       the layout of rows whose largest are wanted; pure as well
 launch     a kernel's grid, and how it overlaps with its neighbours
 registers  register tiles

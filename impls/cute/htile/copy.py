@@ -68,6 +68,11 @@ def bulk_copy(source: cute.Pointer, target: cute.Pointer, size: Int32, barrier: 
     )
 
 
+def bulk_prefetch(source: cute.Pointer, size: Int32):
+    """`size` bytes, whole vectors, global -> the second-level cache, by one thread."""
+    cute.arch.inline_ptx("cp.async.bulk.prefetch.L2.global [{$r0}], {$r1};", read_only_args=[source.toint(), size])
+
+
 def asynchronous(dtype: type[cutlass.Numeric], policy: Int64 | None = None, bits: int = 128) -> HintedAtom:
     """Global -> shared."""
     mode = LoadCacheMode.GLOBAL if bits == 128 else LoadCacheMode.ALWAYS

@@ -1,0 +1,50 @@
+"""The layout of rows of segments of which a CTA has a few neighbours. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import Shared, _Vectors, ceil_div
+
+
+@dataclass(frozen=True)
+class SegmentTileConfig(_Vectors, Shared):
+    """The layout of a kernel that gives a segment to some threads of a CTA.
+
+    columns, itemsize, aligned  as in RowTileConfig
+    segments         of a row
+    threads          threads of a CTA
+    threads_per_row  threads of a segment: all, or a power of two of the one warp that they are
+    passes           segments of a thread, one after another; the last CTA of a row may have fewer
+    turns            vectors of a segment that a thread holds in registers
+    """
+
+    columns: int
+    itemsize: int
+    segments: int
+    threads: int
+    threads_per_row: int
+    passes: int
+    turns: int
+    aligned: bool = True
+
+    cluster = 1
+
+    @property
+    def rows(self) -> int:
+        """Segments at a time."""
+        return self.threads // self.threads_per_row
+
+    @property
+    def peers(self) -> int:
+        return self.warps_per_row
+
+    @property
+    def ctas(self) -> int:
+        """Of a row."""
+        return ceil_div(self.segments, self.rows * self.passes)
+
+    @property
+    def ahead(self) -> int:
+        """Vectors that a CTA asks for before it knows where segments end."""
+        return ceil_div(self.vectors, self.ctas)
