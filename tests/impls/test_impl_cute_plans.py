@@ -6,9 +6,11 @@ from functools import partial
 import pytest
 from support.grids import over
 
-from impls.cute import _layouts, _plans
+from impls.cute import _layouts, _plans, ragged
 from impls.cute.htile.config import RowTileConfig, SplitTileConfig, share
 from impls.cute.htile.layouts import MAX_VECTORS, choose, choose_few
+from softbench import Unsupported
+from softbench.model import Case
 
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
 
@@ -219,3 +221,6 @@ def test_an_unknown_architecture_has_no_builds():
     assert list(_layouts.layouts(1048576, 4, old, True)) == []
     with pytest.raises(ValueError, match="sm_80"):
         choose(4096, 2, "sm_80")
+    asked = Case("ragged_softmax", (4, 4096), "float16", "float16", params=(("segments", 9),))
+    with pytest.raises(Unsupported, match="no layout on sm_80"):
+        ragged.of_case(asked, old, True)

@@ -20,11 +20,12 @@ class Dtype:
             return bool(value)
         if self.name == "uint8":  # NaN where nothing was written
             return np.float32(value)
-        if self.name == "bfloat16" and value == value:
+        if self.name == "bfloat16":
+            if value != value:  # whose bits may be all ones
+                return np.float32(value)
             bits = np.float32(value).view(np.uint32)
             return np.uint32((int(bits) + 0x7FFF + (int(bits) >> 16 & 1)) & 0xFFFF0000).view(np.float32)
-        kind = {"bfloat16": "float32"}.get(self.name, self.name)
-        return int(value) if kind.startswith("int") else np.float32(np.dtype(kind).type(value))
+        return int(value) if self.name.startswith("int") else np.float32(np.dtype(self.name).type(value))
 
 
 DTYPES = {
