@@ -8,7 +8,10 @@ from .htile.config import MAX_CLUSTER, REGISTERS, VECTOR_BYTES, WARP, RowTileCon
 from .htile.segmented import SegmentTileConfig
 
 SHARE_BYTES, VECTORS, MOST_THREADS = 16 * 1024, 4, 512  # of a CTA; VECTORS of a thread, if its row is not longer
-MOST_ELEMENTS, CTA_BYTES = 4096, 1792  # of the average segment with a CTA or less of its own; of a CTA's short ones together
+WHOLE_BYTES = 16 * 1024  # of the average segment, from which CTAs share it
+# Threads of a segment for each vector of the average one, for more than some, and at most, of which three CTAs have room.
+SEGMENT_THREADS, MANY_THREADS, MANY, MOST_SEGMENT_THREADS = 0.75, 0.6, 256, 672
+CTA_BYTES = 2048  # of a CTA's short segments together
 WORDS = 48  # for which a thread has 64 registers, or 42 of float32, where more CTAs gain more than what spills costs; else 128
 
 
@@ -45,28 +48,28 @@ def of_case(case, gpu, aligned):
     builds = [Build("ragged.RaggedSoftmax", config, dtypes, case.params, gpu.arch) for config in whole if config]
     apart = choose_segmented(case.columns, size, segments, aligned)
     alone = Build("segmented.SegmentedSoftmax", apart, dtypes, case.params, gpu.arch)
-    is_whole = builds and (builds[0].config.cluster == 1 or case.columns >= segments * MOST_ELEMENTS)
+    is_whole = builds and (builds[0].config.cluster == 1 or case.columns * size >= segments * WHOLE_BYTES)
     return [*builds, alone] if is_whole else [alone]
 
 
 def choose_segmented(columns: int, itemsize: int, segments: int, aligned: bool = True) -> SegmentTileConfig:
-    """The layout for segments one by one: of the average one, a thread has one to two vectors."""
-    vectors = columns * itemsize / segments / VECTOR_BYTES
-    each = min(MOST_THREADS, max(4, 1 << int(vectors).bit_length() >> 1))
+    """The layout for segments one by one: a thread has up to two vectors, or three; together 1.2 times the average one or more."""
+    bytes_ = columns * itemsize / segments
+    most = bytes_ / VECTOR_BYTES * SEGMENT_THREADS
+    many = max(MANY, most * MANY_THREADS / SEGMENT_THREADS)
+    each = round(min(most, many, MOST_SEGMENT_THREADS) / WARP) * WARP or max(4, 1 << int(most).bit_length() >> 1)
     threads = max(each, WARP)
-    passes = round(CTA_BYTES * each / threads / (vectors * VECTOR_BYTES))
-    passes = max(1, min(4, ceil_div(segments * each, threads), passes))
-    return SegmentTileConfig(columns, itemsize, segments, threads, each, passes, {2: 2, 4: 3}[itemsize], aligned)
+    passes = max(1, min(4, ceil_div(segments * each, threads), round(CTA_BYTES * each / threads / bytes_)))
+    turns = 3 if itemsize == 4 and each < WARP else 2
+    return SegmentTileConfig(columns, itemsize, segments, threads, each, passes, turns, aligned)
 
 
-def choose_ragged(
-    columns: int, itemsize: int, aligned: bool = True, most: int = 16, share_bytes: int = SHARE_BYTES, each: int = VECTORS
-) -> RowTileConfig | None:
+def choose_ragged(columns: int, itemsize: int, aligned: bool = True, most: int = 16) -> RowTileConfig | None:
     """The layout for rows of segments, in registers; None for longer rows than a cluster of `most` CTAs keeps."""
     row = RowTileConfig(columns, itemsize, aligned=aligned)
-    cluster = min(most, power(ceil_div(row.vectors * VECTOR_BYTES, share_bytes)))
+    cluster = min(most, power(ceil_div(row.vectors * VECTOR_BYTES, SHARE_BYTES)))
     vectors = share(row.vectors, cluster)
-    turns = max(each, ceil_div(vectors, MOST_THREADS))
+    turns = max(VECTORS, ceil_div(vectors, MOST_THREADS))
     threads = ceil_div(ceil_div(vectors, turns), WARP) * WARP
     words = ceil_div(vectors, threads) * (row.vector + VECTOR_BYTES // 4)  # values as float32, and as they come
     if words > 2 * WORDS:

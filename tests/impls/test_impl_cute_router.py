@@ -44,11 +44,11 @@ def test_every_column_has_one_place():
 
 
 def test_the_layouts_that_were_fastest():
-    asked = ((8, 2, 2), (64, 4, 8), (128, 4, 4), (256, 2, 8), (256, 4, 8), (512, 4, 10), (512, 2, 32), (512, 4, 32))
+    asked = ((8, 2, 2), (16, 2, 2), (64, 2, 8), (64, 4, 8), (64, 2, 4), (256, 2, 8), (256, 4, 8), (512, 4, 10), (512, 2, 32))
     found = [choose_topk(*each, "sm_90") for each in asked]
-    assert [c.lanes for c in found] == [1, 4, 8, 8, 16, 32, 16, 16]
-    assert [c.groups for c in found] == [0, 4, 2, 4, 2, 2, 2, 2]
-    assert [c.threads for c in found] == [*[128] * 7, 32]
+    assert [c.lanes for c in found] == [1, 2, 4, 8, 4, 8, 16, 32, 16]
+    assert [c.groups for c in found] == [0, 2, 2, 1, 4, 2, 1, 1, 2]
+    assert choose_topk(512, 4, 32, "sm_90").threads == 32
 
 
 def drawn(rows, columns):
@@ -104,6 +104,18 @@ def test_the_threads_of_the_kernel(dtype, columns, k):
 def test_candidates_of_drawn_rows_fit():
     for dtype, columns, k in ASKED[2:]:
         computed(of(dtype, columns, k), drawn(2, columns).to(getattr(torch, dtype)), 1, choose_one_by_one=None)
+
+
+@pytest.mark.parametrize(("dtype", "columns", "k"), [("bfloat16", 512, 32), ("float16", 512, 10), ("float32", 128, 8)])
+def test_a_bound_that_too_many_reach_is_raised(dtype, columns, k):
+    config, x = of(dtype, columns, k), drawn(2, columns)
+    for lane, number in itertools.product(range(config.lanes), range(config.each)):
+        group, column = (lane * config.groups + number // 2 % config.groups) * 2 + number % 2, config.column(number, lane)
+        x[0, column] = column / columns + (2 if group < k - 1 else -2)
+    x = x.to(getattr(torch, dtype))
+    assert (x[0] > 0).sum() > config.candidates
+    _, expert = computed(config, x, 1, choose_one_by_one=None)
+    assert expert.equal(x.float().sort(descending=True, stable=True).indices[:, :k].int())
 
 
 def test_the_kernels_as_they_are_compiled():

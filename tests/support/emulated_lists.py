@@ -35,6 +35,14 @@ def number(word, dtype):
     return np.int32(word << (32 - dtype.width)).view(np.float32)
 
 
+def half(pair, dtype):
+    return bits(pair[0], dtype) >> dtype.width - 16
+
+
+def twice(word, dtype):
+    return (number(word << dtype.width - 16, dtype),) * 2
+
+
 def fetched(place, column, left, least, dtype):
     return bits(place.memory[place.at(column)], dtype) if left > least else -2
 
@@ -52,7 +60,7 @@ def stand_in(lists, arch, here, exchange):
         with here.cluster.lock:
             place.memory[place.at(0)] |= bits
 
-    vars(lists).update(ptx=ptx, bits=bits, number=number, fetched=fetched, leave=leave)
+    vars(lists).update(ptx=ptx, bits=bits, number=number, half=half, twice=twice, fetched=fetched, leave=leave)
     vars(arch).update(
         lane_idx=lane,
         shuffle_sync=exchange,

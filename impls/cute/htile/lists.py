@@ -13,6 +13,7 @@ from cutlass import Float32, Int16, Int32, Int64
 
 CODES = 0xFFFF  # the lowest bits of a key name its column
 ABSENT = -2  # bits of a NaN
+HALF = 0x7FFF  # 16 bits but for the sign
 
 
 class Keys:
@@ -58,7 +59,7 @@ class Pairs:
     """Two floats in a word, of float32 their upper halves. What NaN is compared with becomes NaN."""
 
     def __init__(self, dtype: type[cutlass.Numeric]):
-        self.form = "f16x2" if dtype is cutlass.Float16 else "bf16x2"
+        self.source, self.form = dtype, "f16x2" if dtype is cutlass.Float16 else "bf16x2"
         self.infinite = Int32(0x7C007C00 if dtype is cutlass.Float16 else 0x7F807F80)
 
     def both(self, a, b) -> tuple:
@@ -66,6 +67,14 @@ class Pairs:
 
     def exchanged(self, mine, other, is_first):
         return cutlass.select_(is_first, *self.both(mine, other))
+
+    def code(self, pair: Int32) -> Int32:
+        """An integer in the order of floats, for a pair of equal ones."""
+        word = half(pair, self.source)
+        return word ^ ((word >> 31) & HALF)
+
+    def pair(self, code: Int32) -> Int32:
+        return twice(code ^ ((code >> 31) & HALF), self.source)
 
     def marks(self, words: list, bound: Int32) -> Int32:
         """Bit i and bit 16 + i: the halves of at most 16 words that reach the bound, or all if that is NaN.
@@ -89,6 +98,16 @@ def bits(value: cutlass.Numeric, dtype: type[cutlass.Numeric]) -> Int32:
 
 def number(word: Int32, dtype: type[cutlass.Numeric]) -> Float32:
     return Float32(Int16(word).bitcast(dtype)) if dtype.width == 16 else word.bitcast(Float32)
+
+
+def half(pair: Int32, dtype: type[cutlass.Numeric]) -> Int32:
+    """The bits of a pair's first float, with its sign."""
+    return ptx("prmt.b32 {$w0}, {$r0}, {$r0}, 0x9910;", pair)
+
+
+def twice(word: Int32, dtype: type[cutlass.Numeric]) -> Int32:
+    """The pair of equal floats with these bits."""
+    return ptx("prmt.b32 {$w0}, {$r0}, {$r0}, 0x1010;", word)
 
 
 def fetched(place: cute.Pointer, column: Int32, left: Int32, least: int, dtype: type[cutlass.Numeric]) -> Int32:

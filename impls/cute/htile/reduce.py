@@ -117,7 +117,7 @@ class Reduction:
 
     @property
     def span(self) -> int:
-        """Threads among which `reach` neighbours have the same as any others."""
+        """Threads of a warp that hold a row's slots, some of them more than once: a maximum may go over all, a sum may not."""
         return WARP if self.config.threads_per_row >= WARP else self.reach
 
     @property

@@ -10,9 +10,10 @@ from .side import start_bytes
 
 MOST_EXPERTS, MOST_CHOSEN = 1024, 32
 DIRECT = 8  # columns that a thread sorts at once
-NARROW, NARROW_LANES, LEAST_LANES = 64, 4, 8  # columns and lanes of a narrow row; lanes of others
-LANE_BYTES, GROUP = 64, 8  # of a row per lane; columns per pair of maxima
+NARROW_BYTES, NARROW_LANES, LEAST_LANES = 128, 4, 8  # and lanes of a narrow row; lanes of others
+LANE_BYTES, GROUP = 64, 8  # of a row per lane; the fewest columns per pair of maxima
 MANY, MANY_GROUPS = 16, 32  # chosen, above which a row has half a warp at most; its pairs of maxima
+FEW, FEW_GROUPS = 4, 16  # chosen, whose bound must be closer, as there is room for few candidates
 THREADS, HEAVY_BYTES = 128, 128  # of a CTA; of a thread, from which CTAs of one warp are faster
 
 
@@ -52,6 +53,11 @@ class TopkConfig:
         return self.threads // self.lanes
 
     @property
+    def resident(self) -> int:
+        """CTAs of a multiprocessor, for which registers suffice."""
+        return min(10, 64 // self.slots)
+
+    @property
     def candidates(self) -> int:
         return self.lanes * self.slots
 
@@ -86,9 +92,11 @@ def choose_topk(columns: int, itemsize: int, k: int, architecture: str, place: i
     if block <= max(DIRECT, candidates):
         slots = min(block, DIRECT)
         return TopkConfig(columns, itemsize, k, block // slots, slots, 0, THREADS, size)
-    most = WARP // 2 if k > MANY else WARP
-    lanes = NARROW_LANES if block <= NARROW else min(max(LEAST_LANES, block * itemsize // LANE_BYTES), most)
-    groups = MANY_GROUPS if k > MANY else max(2 * power(k), block // GROUP)
+    is_narrow = block * itemsize <= NARROW_BYTES
+    lanes = min(block * itemsize // VECTOR_BYTES, NARROW_LANES) if is_narrow else max(LEAST_LANES, block * itemsize // LANE_BYTES)
+    lanes = min(lanes, WARP // 2 if k > MANY else WARP)
+    groups = min(2 * power(k), max(power(k), block // GROUP)) if k > FEW else min(FEW_GROUPS, 2 * block // GROUP)
+    groups = MANY_GROUPS if k > MANY else groups
     groups = min(max(1, groups // lanes), block // lanes // 2)
     threads = WARP if block * itemsize // lanes >= HEAVY_BYTES else THREADS
     return TopkConfig(columns, itemsize, k, lanes, max(1, candidates // lanes), groups, threads, size)

@@ -124,6 +124,7 @@ class Segment:
         self.inner = (begin + self.size - 1) // self.size * self.size
         self.count = cutlass.max(end // self.size - self.inner // self.size, Int32(0))
         self.sides = ceil_div(2 * self.size, self.each)
+        self.unroll = 2 if row.config.rows == 1 else 1
 
     @cute.jit
     def settle(self):
@@ -137,7 +138,7 @@ class Segment:
         top = beside.load().reduce(MAX, -Float32.inf, 0)
         for turn in cutlass.range_constexpr(held):
             top = self.higher(raw.vector(turn), turn, top)
-        for turn in cutlass.range(held, turns, unroll=1):
+        for turn in cutlass.range(held, turns, unroll=self.unroll):
             top = cute.arch.fmax(top, peak(again(self, turn)), nan=True)
 
         base = lowered(reference(warp_reduce(top, MAX, self.config.group)), self.row.out)
@@ -145,14 +146,14 @@ class Segment:
         total = beside.load().reduce(ADD, Float32(0.0), 0)
         for turn in cutlass.range_constexpr(held):
             total = self.add(raw.vector(turn), tile.vector(turn), turn, base, total)
-        for turn in cutlass.range(held, turns, unroll=1):
+        for turn in cutlass.range(held, turns, unroll=self.unroll):
             total = self.powers(again(self, turn).load().to(Float32), base).reduce(ADD, total, 0)
 
         scale = self.scale(base, total)
         self.write_beside(beside.load() * scale)
         for turn in cutlass.range_constexpr(held):
             self.write(tile.values(turn) * scale, turn)
-        for turn in cutlass.range(held, turns, unroll=1):
+        for turn in cutlass.range(held, turns, unroll=self.unroll):
             self.write(self.powers(again(self, turn).load().to(Float32), base) * scale, turn)
 
     def powers(self, values: cute.TensorSSA, base: Float32) -> cute.TensorSSA:
@@ -234,6 +235,11 @@ class Segment:
 
 
 def again(segment: Segment, turn: Int32) -> cute.Tensor:
+    """A thread's vector number `turn`, or -inf, of a segment that has vectors: no load waits for a branch."""
     raw = cute.make_rmem_tensor(segment.size, segment.row.source.dtype)
-    segment.read(raw, turn)
+    number = segment.lane + turn * segment.each
+    place = segment.inner + cutlass.min(number, segment.count - 1) * segment.size
+    source = cute.make_tensor(segment.row.source + place, cute.make_layout(segment.size))
+    copy.vector_copy(segment.row.loading, source, raw)
+    copy.fill_oob(raw, number < segment.count, -raw.element_type.inf)
     return raw

@@ -1,7 +1,7 @@
 """The k largest of each row, their softmax and their columns: load -> bound -> candidates -> sort -> softmax -> store.
 
-The k-th largest of groups' maxima is a bound. What reaches it is compacted over shared memory and sorted; where that is too much,
-as when many are equal, the k largest are taken one by one.
+The k-th largest of groups' maxima is a bound. What reaches it is compacted over shared memory and sorted; where that is too much
+the bound is raised, and where that does not help, as when many are equal, the k largest are taken one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import cutlass.cute as cute
 from cutlass import Boolean, Float32, Int32, Int64, const_expr
 
 from ..htile import copy, lists
-from ..htile.config import VECTOR_BYTES
+from ..htile.config import VECTOR_BYTES, ceil_div
 from ..htile.launch import overlap
 from ..htile.online import exponential
 from ..htile.reduce import ADD, warp_reduce
@@ -20,6 +20,7 @@ from ..htile.topk import TopkConfig
 
 WORDS = 16  # pairs whose marks fill a word
 TWICE, CODE_BITS = 33, 10  # a mark's number times 33 has at bit 4 that of its column: of mark i or 16 + i it is 2 i or 2 i + 1
+HALVINGS = 16  # at most, between a bound that too many reach and the largest; one in 200,000 drawn rows needs two or three
 LIFT = 20.0  # of the exponentials, so that those of the smallest weights are normal numbers
 
 
@@ -31,8 +32,10 @@ class SoftmaxTopk:
 
     @cute.jit
     def __call__(self, x: cute.Tensor, weight: cute.Tensor, expert: cute.Tensor, stream):
-        grid = [cute.ceil_div(x.shape[0], self.config.rows), 1, 1]
-        self.kernel(x, weight, expert).launch(grid=grid, block=[self.config.threads, 1, 1], stream=stream, use_pdl=True)
+        grid, block = [cute.ceil_div(x.shape[0], self.config.rows), 1, 1], [self.config.threads, 1, 1]
+        # Left to the driver and the compiler, these are up to 5 % slower.
+        room = {"min_blocks_per_mp": self.config.resident, "preferred_smem_carveout": 25}
+        self.kernel(x, weight, expert).launch(grid=grid, block=block, stream=stream, use_pdl=True, **room)
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, weight: cute.Tensor, expert: cute.Tensor):
@@ -56,6 +59,7 @@ class Row:
         self.place = x.iterator + self.start
         self.tile = VectorRegTile(x.element_type, config.vector, config.turns)
         self.found = cute.make_rmem_tensor(config.slots, self.keys.dtype)
+        self.marks = cute.make_rmem_tensor(ceil_div(config.each, 2 * WORDS), Int32)
 
     @cute.jit
     def request(self):
@@ -78,32 +82,60 @@ class Row:
             value = self.tile.vector(i // self.config.vector)[i % self.config.vector]
             self.found[i] = self.keys.of_any(lists.bits(value, self.x.element_type), self.config.column(i, self.lane))
 
-    def marked(self) -> list:
-        """Words whose bits say which columns may be among the largest; float32 is rounded towards 0, which keeps the order."""
-        config, pairs = self.config, self.pairs
+    def words(self) -> list:
+        """The row in pairs; float32 is rounded towards 0, which keeps the order."""
         words = cute.recast_tensor(self.tile.tensor, Int32)
         words = [words[i] for i in range(cute.size(words))]
-        if config.itemsize == 4:
+        if self.config.itemsize == 4:
             pick = "prmt.b32 {$w0}, {$r0}, {$r1}, 0x7632;"
             words = [lists.ptx(pick, words[i], words[i + 1]) for i in range(0, len(words), 2)]
-        tops = words
+        return words
+
+    def bounds(self) -> tuple[Int32, Int32]:
+        """Pairs: of the k-th largest of the groups' maxima, twice, and one that has in lane 0 the largest of all first halves."""
+        config, pairs, tops = self.config, self.pairs, self.words()
         while len(tops) > config.groups:
             half = len(tops) // 2
             tops = [pairs.both(tops[i], tops[half + i])[0] for i in range(half)]
         tops = lists.falling(tops, config.lanes, self.lane, pairs)
-        bound = lists.kth(tops, config.k, config.lanes, self.lane, pairs)
-        return [pairs.marks(words[i : i + WORDS], bound) for i in range(0, len(words), WORDS)]
+        return lists.kth(tops, config.k, config.lanes, self.lane, pairs), tops[0]
+
+    def mark(self, bound: Int32) -> tuple[Int32, Int32]:
+        """Words whose bits say which columns reach a bound; how many do in lanes before, and in all."""
+        words = self.words()
+        for number in range(cute.size(self.marks)):
+            self.marks[number] = self.pairs.marks(words[number * WORDS : (number + 1) * WORDS], bound)
+        count = sum((cute.arch.popc(self.marks[i]) for i in range(1, cute.size(self.marks))), cute.arch.popc(self.marks[0]))
+        return lists.before(count, self.config.lanes, self.lane)
+
+    def is_fit(self, count: Int32) -> Boolean:
+        return (count >= self.config.k) & (count <= self.config.candidates)
 
     @cute.jit
     def choose(self):
-        config, marks = self.config, self.marked()
-        counts = [cute.arch.popc(mark) for mark in marks]
-        start, count = lists.before(sum(counts[1:], counts[0]), config.lanes, self.lane)
-        fits = (count >= config.k) & (count <= config.candidates)
-        kept = [cutlass.select_(fits, mark, Int32(0)) for mark in marks]
+        bound, top = self.bounds()
+        start, count = self.mark(bound)
+        if cute.arch.vote_any_sync(self.is_fit(count) == False):  # noqa: E712
+            start, count = self.narrowed(bound, top, count)
+        fits = self.is_fit(count)
+        kept = [cutlass.select_(fits, self.marks[i], Int32(0)) for i in range(cute.size(self.marks))]
         self.compact(kept, start, cutlass.select_(fits, count, Int32(0)))
         if cute.arch.vote_any_sync(fits == False):  # noqa: E712
             choose_one_by_one(self, fits)
+
+    @cute.jit
+    def narrowed(self, bound: Int32, top: Int32, count: Int32) -> tuple[Int32, Int32]:
+        """`mark` with a higher bound where too many reach it, by halving the way to the largest of the first halves."""
+        left, top = Int32(HALVINGS), cute.arch.shuffle_sync(top, cute.arch.lane_idx() - self.lane)
+        bound, top = self.pairs.code(bound), self.pairs.code(top)
+        while left > 0:
+            tried = bound + cutlass.select_(count > self.config.candidates, (top - bound + 1) >> 1, 0)
+            _, found = self.mark(self.pairs.pair(tried))
+            is_enough = found >= self.config.k
+            top = cutlass.select_(is_enough, top, tried)
+            bound, count = cutlass.select_(is_enough, tried, bound), cutlass.select_(is_enough, found, count)
+            left = cutlass.select_(cute.arch.vote_any_sync(self.is_fit(count) == False), left - 1, 0)  # noqa: E712
+        return self.mark(self.pairs.pair(bound))
 
     @cute.jit
     def compact(self, marks: list, start: Int32, count: Int32):
