@@ -33,21 +33,6 @@ def test_resuming_a_finished_run_measures_nothing(copied):
     assert {page.name for page in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 
-def test_resuming_runs_the_missing_case_only(copied):
-    folder, path = copied
-    *lines, torn, _ = path.read_bytes().splitlines(keepends=True)
-    kept = b"".join(lines)
-    path.write_bytes(kept + torn[:50])
-    done = bench(folder, *RUN, "--softbench-resume", path.stem, code=1)
-    assert re.search(AS_A_WHOLE, done.stdout)
-    now = path.read_bytes()
-    assert now.startswith(kept)
-    added = [json.loads(line)["case"] for line in now[len(kept) :].splitlines()]
-    assert all((case["shape"], case["dtype"]) == ([16, 256], "float16") for case in added)
-    assert len(added) == len(OWN) + 2
-    assert len(store.read(path).records) == 4 * (len(OWN) + 2)
-
-
 def test_a_run_has_one_version_of_a_kernel(whole_run, pytester, refusal):
     """Nothing is measured where one that has records was edited since, whichever are selected."""
     shutil.copytree(whole_run[0] / "reports", pytester.path / "reports")
