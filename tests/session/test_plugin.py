@@ -35,7 +35,6 @@ def test_named_paths_are_collected_beside_it(collected, pytester):
         (["--softbench-dtype", "float16"], ["float16-4x256", "float16-16x256"]),
         (["--softbench-rows", "5-16"], ["float32-16x256", "float16-16x256"]),
         (["--softbench-columns", "1-255,257"], []),
-        (["--softbench-rows=4", "--softbench-dtype=float32"], ["float32-4x256"]),
     ],
 )
 def test_selection(collected, arguments, cases):
