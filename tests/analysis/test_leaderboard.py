@@ -208,14 +208,6 @@ def test_ranks_do_not_depend_on_the_order_of_records():
     assert ranks(records) == ranks(records[::-1])
 
 
-def test_operators_are_ranked_apart():
-    norm = softmax_case(operator="rmsnorm")
-    other = timed(norm, "b", 10_000, variant=variant("b", operator="rmsnorm"))
-    rows = built([*times(a=50_000), other]).ranking
-    expected = [("softmax", "a", 1, 1), ("rmsnorm", "b", 1, 1)]
-    assert [(row.operator, row.implementation, row.rank, row.timed) for row in rows] == expected
-
-
 def test_an_empty_run_and_one_of_failures_have_no_scores():
     assert built([]).ranking == ()
     board = built([ended(CASE, "a", Status.CRASHED, "signal 11")])

@@ -194,13 +194,14 @@ def test_markdown_of_several_machines(reports, says):
 
 
 def test_pages_of_several_machines_and_of_one(reports, says):
-    says("report", "a", "b", "--output", "page.html")
+    assert says("report", "a", "b", "--output", "page.html").endswith("page:    page.html\n")
     page = Path("page.html").read_text()
     assert page == report.render_machines(machines(*(store.read(reports / f"{name}.jsonl") for name in "ab")))
     assert "NVIDIA H200 and NVIDIA H100" in page
     assert "<td>80.0</td><td>50.0</td>" in page
     assert sorted(p.suffix for p in reports.iterdir()) == [".jsonl"] * 4
-    says("report", "a", "a2", "--output", "page.html")
+    reports.rename("elsewhere")
+    assert says("report", "a", "a2", "--reports", "elsewhere", "--output", "page.html").endswith("page:    page.html\n")
     assert "timed cases of a taken from a2: 1" in Path("page.html").read_text()
 
 

@@ -7,7 +7,7 @@ from support.grids import over
 
 from softbench import resources
 from softbench.cases import operators
-from softbench.cases.matrix import PlaceError, drawn, load, select
+from softbench.cases.matrix import GROUP_KEYS, PlaceError, drawn, load, select
 from softbench.cases.operators import DISTRIBUTIONS
 from softbench.cases.operators.drawn_cases import case_of
 from softbench.model import Case
@@ -89,10 +89,7 @@ SOFTMAX_MISTAKES = {
     "shapes: [[1, 2]], distribution: drawn_3": (
         ".distribution: 'drawn_3' has two inputs only, and a timed case needs many; choose another distribution"
     ),
-    "shape: [[1, 2]]": (
-        ": unknown key 'shape'; did you mean 'shapes'? choose from operator, dtype, out_dtype, shapes, rows, columns, "
-        "layout, distribution, params, weight, random, bytes, drawn, drawn_from, why"
-    ),
+    "shape: [[1, 2]]": (f": unknown key 'shape'; did you mean 'shapes'? choose from {', '.join(GROUP_KEYS)}"),
     "dtype: float32, shapes: [[1, 2]]": ": key 'dtype' is given twice, first in line 5",
     "rows: 4": NO_SIZES,
     "rows: 4, columns: 4, shapes: [[1]]": NO_SIZES,

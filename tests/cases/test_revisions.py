@@ -150,9 +150,6 @@ def test_a_folder_outside_of_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with refused("not a git repository"):
         found(tmp_path, "HEAD")
-    monkeypatch.setenv("PATH", "")
-    with refused("git is not on the PATH; install it"):
-        found(tmp_path, "HEAD")
 
 
 def test_a_folder_that_was_not_there_then(kernels):

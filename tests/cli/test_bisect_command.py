@@ -13,6 +13,7 @@ from softbench.cli import measuring
 from softbench.records import store
 
 TIMED, CHECKED = (case.id for case in CASES)
+KERNEL = Path("kernels/mine/own.py")
 ALL = ("v1", "HEAD", "--cases", TIMED)
 ABOUT_300 = r"(?:299|300)\.\d\d"
 """Per cent: each commit's time has up to 12 ns of its own, drawn from its source."""
@@ -106,10 +107,9 @@ def test_what_cannot_be_told_is_measured_once_more_with_more_time(bisected, simu
 
 def test_a_range_is_left_where_nothing_tells(commits, bisected, simulated):
     """The commit before the slow one is wrong, so either may have made it slower."""
-    kernel = Path("kernels/mine/own.py")
-    slow = kernel.read_text()
+    slow = KERNEL.read_text()
     git(Path(), "reset", "-q", "--hard", commits["three"])
-    kernel.write_text(slow)
+    KERNEL.write_text(slow)
     git(Path(), "commit", "-qam", "slow: right")
     last = git(Path(), "rev-parse", "HEAD")
     text, _ = bisected(*ALL, status=1)
@@ -118,11 +118,10 @@ def test_a_range_is_left_where_nothing_tells(commits, bisected, simulated):
 
 
 def test_sources_that_came_back_are_not_run_again(commits, bisected, simulated):
-    kernel = Path("kernels/mine/own.py")
-    slow = kernel.read_text()
+    slow = KERNEL.read_text()
     git(Path(), "reset", "-q", "--hard", commits["two"])
-    for subject, text in (("as one", "\n" + git(Path(), "show", "v1:./kernels/mine/own.py") + "\n"), ("as five", slow)):
-        kernel.write_text(text)
+    for subject, text in (("as one", "\n" + git(Path(), "show", f"v1:./{KERNEL}") + "\n"), ("as five", slow)):
+        KERNEL.write_text(text)
         git(Path(), "commit", "-qam", subject)
     text, steps = bisected(*ALL)
     assert " has sources that were run: good\n" in steps

@@ -12,7 +12,6 @@ from support.bisected import Simulated, committed
 from support.builders import ended, overflowed, roof_of, run, samples, softmax_case, stored, timed, written
 from support.children import python
 from support.compared import CASE, contest, new, old
-from support.grids import over
 from support.schemas import tables_of, valid
 
 from softbench import doctor
@@ -72,13 +71,27 @@ def test_every_command_that_prints_a_table_has_the_same_formats():
     assert set(formats) == {line[0] for line in LINES}
 
 
-def test_every_output_is_as_the_schema_says(says):
+def same(first, text):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(first) == len(rows) > 0
+    for data, row in zip(first, rows, strict=True):
+        assert set(data) - set(row) <= {"machine"}
+        for name, text in row.items():
+            if isinstance(data[name], float):
+                assert float(text) == data[name]
+            elif data[name] is None:
+                assert text in ("", "nan", "inf")
+
+
+def test_every_output_is_as_the_schema_says_and_csv_is_its_first_table_with_the_same_digits(says):
     Draft202012Validator.check_schema(SCHEMA)
     filled = {}
     for line in LINES:
-        arguments = (*line, "--format", "json")
-        tables = valid(says(*arguments, status=1 if "--fail-on" in line else 0))
+        status = int("--fail-on" in line)
+        tables = valid(says(*line, "--format", "json", status=status))
         filled.setdefault(line[0], set()).update(name for name, rows in tables.items() if rows)
+        if line[0] != "doctor":
+            same(next(iter(tables.values())), says(*line, "--format", "csv", status=status))
     examined = filled.pop("doctor")
     assert filled == {command: set(tables_of(command)) for command in filled}
     assert not examined, "nothing is measured here; tests/doctor has its tables"
@@ -91,26 +104,6 @@ def test_words_and_columns_of_the_schema_are_those_of_the_code():
     assert (set(cell["required"]), set(pair["required"])) == (set(COLUMNS), set(summary.COLUMNS))
     assert SCHEMA["properties"]["schema"]["const"] == export.SCHEMA
     assert json.loads(python("-m", "softbench.render.schema").stdout) == SCHEMA
-
-
-def read(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-@over("line", [line for line in LINES if line[0] != "doctor"])
-def test_csv_is_the_first_table_with_the_same_digits(line, says):
-    texts = {}
-    for form in ("json", "csv"):
-        texts[form] = says(*line, "--format", form, status=int("--fail-on" in line))
-    first, rows = next(iter(valid(texts["json"]).values())), read(texts["csv"])
-    assert len(first) == len(rows) > 0
-    for data, row in zip(first, rows, strict=True):
-        assert set(data) - set(row) <= {"machine"}
-        for name, text in row.items():
-            if isinstance(data[name], float):
-                assert float(text) == data[name]
-            elif data[name] is None:
-                assert text in ("", "nan", "inf")
 
 
 def test_figures_are_numbers_and_lists_are_lists(says):

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import pytest
 from support import builders, pools
 from support.children import python
+from support.documents import MEASURING
 from support.grids import over
-from support.paths import ROOT, SUPPORT
+from support.paths import SUPPORT
 
 from softbench import cli
 from softbench.cases import registry
@@ -27,7 +28,6 @@ from softbench.measure.worker import confining
 from softbench.model import OPEN, SEALED, Case, Record, Status
 
 HONEST = SUPPORT / "honest"
-MEASURING = (ROOT / "docs" / "measuring.md").read_text()
 ON_GPU = (
     *("other_stream", "out_of_bounds", "escapes_the_graph", "patched_event", "patched_event_later"),
     *("l2_set_aside", "writes_what_changed", "simplifies_its_input"),

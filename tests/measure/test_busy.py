@@ -9,7 +9,7 @@ import pytest
 from support import builders as make
 from support import projects
 from support.grids import over
-from support.offenders import until
+from support.offenders import until, write
 
 from softbench.analysis import leaderboard
 from softbench.measure import busy, cores
@@ -102,18 +102,9 @@ def test_each_turn_is_on_one_core_and_the_end_on_all():
     assert os.sched_getaffinity(0) == before
 
 
-KERNEL = """
-import os
-import torch
-from softbench import implementation
-
-@implementation(operator="softmax")
-def own(case):
-    raise RuntimeError(f"{torch.get_num_threads()} of torch, {os.environ.get('OMP_NUM_THREADS')} of others")
-"""
-
-
 def test_a_timed_worker_has_the_threads_asked_for(tmp_path):
-    done = projects.bench(projects.project(tmp_path, own=KERNEL), "-k", "own", "--softbench-threads=3", OMP_NUM_THREADS="")
+    code = """raise KeyError(f"{torch.get_num_threads()} of torch, {os.environ['OMP_NUM_THREADS']} of others")"""
+    write(projects.project(tmp_path) / "kernels" / "mine", "tells", "import", code)
+    done = projects.bench(tmp_path, "-k", "tells", "--softbench-threads=3", OMP_NUM_THREADS="")
     assert "3 of torch, 3 of others" in done.stdout, done.stdout[-2000:]
     assert projects.record_lines(tmp_path)[0]["settings"]["threads"] == 3

@@ -2,7 +2,6 @@
 
 import ctypes
 import re
-import threading
 from functools import partial
 
 import pytest
@@ -11,7 +10,7 @@ from support.checked import question, reason
 from support.grids import over
 
 from softbench.cases.operators import Expected, get
-from softbench.measure.check import accuracy, canary, check, watching
+from softbench.measure.check import accuracy, canary, check
 from softbench.measure.check.accuracy import Errors
 from softbench.measure.guards.calls import shared
 
@@ -21,11 +20,8 @@ CASE = question("softmax")
 @over(
     "key, words",
     [
-        (id, "cached by pointer, "),
         (lambda x: (x.data_ptr(), x._version), "cached by pointer, "),
-        (lambda x: 0, "cached by shape, "),
         (lambda x: float(x[0, 0]), "cached by a part of the input: one element of the input had changed, and its row had"),
-        (lambda x: tuple(x[:, 7].tolist()), "cached by a part of the input: "),
     ],
 )
 def test_an_earlier_output_returned_again(key, words):
@@ -78,19 +74,6 @@ def test_outputs_that_differ_by_their_rounding_alone_pass():
 
     assert not launch(torch.ones(2, 4096).normal_()).equal(launch(torch.ones(2, 4096).normal_()))
     assert check(CASE, launch, "cpu").reason == ""
-
-
-def test_an_output_written_after_the_launch(monkeypatch):
-    is_seen, look = threading.Event(), watching.Launched.late
-    monkeypatch.setattr(watching, "PATIENCE_S", 5.0)
-    monkeypatch.setattr(watching.Launched, "late", lambda *seen, **words: (is_seen.set(), look(*seen, **words))[1])
-
-    def launch(x):
-        y = torch.zeros_like(x)
-        threading.Thread(target=lambda: (is_seen.wait(), y.copy_(x.softmax(-1)))).start()
-        return y
-
-    assert reason(CASE, launch) == "left unfinished: the output changed after the launch had returned"
 
 
 def test_timed_calls_have_memory_of_their_own():

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from support.builders import softmax_case
 from support.grids import over
 from support.paths import ROOT
 
@@ -16,24 +17,18 @@ from softbench.measure.guards.two_clocks import disagreement
 from softbench.measure.incorrect import WrongWhenTimed
 from softbench.measure.plans import MAX_LAUNCHES, MIN_LAUNCHES, REPLAY_NS, Plan, plan_graph, plan_wall
 from softbench.measure.wall import WallClock
-from softbench.model import BALANCE, DTYPE_BYTES, Case
+from softbench.model import BALANCE, DTYPE_BYTES
 
 L2_BYTES = 62_914_560  # H200, H100 and H800 report 60 or 50 MiB
 PEAK_GB_S = 4814.0
 SHAPES = matrix.load(ROOT / "shapes.yaml")
+CASE = softmax_case(4, 64, "float32")
 
 
 def planned(case, l2_bytes=L2_BYTES):
     """The plan of a softmax case, and the bytes of its input, which are those of its output as well."""
     one = case.elements * DTYPE_BYTES[case.dtype]
     return plan_graph(one, one, l2_bytes, PEAK_GB_S), one
-
-
-def softmax(*shape, dtype="float16"):
-    return Case("softmax", shape, dtype, dtype)
-
-
-CASE = softmax(4, 64, dtype="float32")
 
 
 @over("case", SHAPES.profile("published"))
@@ -67,12 +62,12 @@ def test_an_input_comes_again_behind_twice_the_cache(case):
     ],
 )
 def test_plans_of_marked_shapes(shape, dtype, cache, launches):
-    plan, _ = planned(softmax(*shape, dtype=dtype))
+    plan, _ = planned(softmax_case(*shape, dtype))
     assert (plan.cache, plan.launches) == (cache, launches)
 
 
 def test_500_launches_flush_a_cache_of_125_mib():
-    assert [planned(softmax(1, 131072), size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
+    assert [planned(softmax_case(1, 131072), size << 20)[0].cache for size in (60, 125, 126)] == ["cold", "cold", "warm"]
 
 
 @over("case", SHAPES.profile("attention"))
@@ -223,7 +218,7 @@ def test_a_late_write_is_seen_though_right_by_then():
 def test_nan_that_stays_has_not_changed():
     import torch
 
-    empty = placed(lambda x: x + 1, case=softmax(0, 64, dtype="float32"))
+    empty = placed(lambda x: x + 1, case=softmax_case(0, 64, "float32"))
     for place in (placed(lambda x: (torch.full_like(x, math.nan).T, x.sum(-1))), empty):
         place.turn()
         assert place.buffers.changed() == ""

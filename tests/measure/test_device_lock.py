@@ -1,6 +1,7 @@
 """Runs on one device take turns."""
 
 import errno
+import json
 import os
 import re
 import stat
@@ -23,16 +24,15 @@ from softbench.session.journal import Journal
 from softbench.session.selection import Selection
 
 HOLDER = """
-import os, sys, time
-from pathlib import Path
+import json, sys, time
 from softbench.measure.device_lock import DeviceLock
 
-name, count, seconds, shared, log = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), bool(int(sys.argv[4])), sys.argv[5]
+log, name, count, seconds, shared = json.loads(sys.argv[1])
 for _ in range(count):
-    with DeviceLock("cpu", name).hold(shared=shared, waiting=lambda holder, seconds: None):
-        with open(log, "a") as file: print("begin", name, file=file)
+    with DeviceLock("cpu", name).hold(shared=shared, waiting=lambda holder, seconds: None), open(log, "a", 1) as file:
+        print("begin", name, file=file)
         time.sleep(seconds)
-        with open(log, "a") as file: print("end", name, file=file)
+        print("end", name, file=file)
 """
 
 
@@ -47,8 +47,7 @@ def holder(folder, tmp_path):
     running = []
 
     def start(name, count=1, seconds=60, shared=False):
-        arguments = [name, str(count), str(seconds), str(int(shared)), str(tmp_path / "log")]
-        command = [sys.executable, "-c", HOLDER, *arguments]
+        command = [sys.executable, "-c", HOLDER, json.dumps([str(tmp_path / "log"), name, count, seconds, shared])]
         running.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}))
         until(lambda: log(tmp_path), 20)  # the first has begun
         return running[-1]

@@ -69,7 +69,6 @@ def output(**changes):
 FORGED = {
     "another range": package(base=BASE + PIECE, pieces=(), workspaces=(), units=(NOTHING, NOTHING)),
     "memory beyond the range": package(pieces=((BASE + SPAN - PIECE, PIECE),)),
-    "endless memory": package(pieces=((AT, 1 << 62),)),
     "a part of a piece": package(pieces=((AT + 4096, PIECE),)),
     "memory without room for a guard": package(pieces=((AT, PIECE), (AT + PIECE, PIECE))),
     "another's code": package(functions=(replace(package().functions[0], image=1),)),
@@ -84,7 +83,6 @@ FORGED = {
     "no graph": package(units=()),
     "many graphs": package(units=(unit(),) * 9),
     "no blocks": timed(node(grid=(0, 1, 1))),
-    "more blocks than a grid has": timed(node(grid=(1 << 40, 1, 1))),
     "more threads than a block has": timed(node(block=(4096, 1, 1))),
     "more shared memory than there is": timed(node(shared=1 << 30)),
     "an unknown kernel": timed(node(function=7)),

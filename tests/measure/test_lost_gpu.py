@@ -20,13 +20,7 @@ from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.contest.workers import Answer
 from softbench.model import Status
 
-SHAPES = """
-profiles:
-  three:
-    description: three cases that are only checked
-    timed: false
-    groups: [{operator: softmax, dtype: float32, rows: [4, 8, 16], columns: 64}]
-"""
+GROUP = "{operator: softmax, dtype: float32, rows: [4, 8, 16], columns: 64}"
 CONFTEST = """
 from pathlib import Path
 from softbench.measure import device
@@ -47,22 +41,17 @@ device.gpus = lambda: (CARD,)
 WorkerPool.device = property(lambda self: "cuda" if LOST.exists() else "cpu", lambda self, value: None)
 WorkerPool.everyone = everyone
 """
-BREAKER = """
-from pathlib import Path
-from softbench import implementation
-
-@implementation(operator="softmax")
-def own_breaker(case):
-    if case.rows == 8 and (Path(__file__).parent / "breaks").exists():
-        (Path(__file__).parents[2] / "lost").touch()
-        raise RuntimeError("CUDA error: unknown error")
-    return lambda x: x.softmax(-1)
+BREAKS = """
+if case.rows == 8 and (Path(__file__).parent / "breaks").exists():
+    (Path(__file__).parents[2] / "lost").touch()
+    raise RuntimeError("CUDA error: unknown error")
 """
 
 
 def test_a_lost_gpu_ends_the_run_which_can_be_resumed(tmp_path):
-    folder = project(tmp_path, breaker=BREAKER)
-    (folder / "shapes.yaml").write_text(SHAPES)
+    folder = project(tmp_path)
+    write(folder / "kernels" / "mine", "own_breaker", "factory", BREAKS)
+    (folder / "shapes.yaml").write_text(f"profiles: {{p: {{description: p, timed: false, groups: [{GROUP}]}}}}")
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "kernels" / "mine" / "breaks").touch()
 

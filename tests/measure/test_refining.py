@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
-from support.offenders import arena
+from support.offenders import BAD, arena, write
 from support.simulated import CARD, IDLE
 
 from softbench.cases import registry
@@ -75,19 +75,8 @@ def undecided(monkeypatch):
     monkeypatch.setattr(Heat, "_undecided", lambda self, active: list(active) if len(self.readings) < stats.LOOKS[1] else [])
 
 
-CASE = make.softmax_case(4, 64, "float32")
-GOOD = """
-from softbench import implementation
-
-CALLS = []
-
-
-@implementation(operator="softmax")
-def good(case):
-    CALLS.append(case.id)
-    built = len(CALLS)
-    return lambda x: x.softmax(-1) if built < WRONG_FROM else x * 0
-"""
+COUNTS = """sys.built = getattr(sys, "built", 0) + 1
+if sys.built >= %s: return lambda x: x * 0"""
 
 
 @pytest.fixture
@@ -98,15 +87,15 @@ def contest(tmp_path):
 
 
 def entered(folder, wrong_from=99):
-    (folder / "good.py").write_text(GOOD.replace("WRONG_FROM", str(wrong_from)))
+    write(folder, "good", "factory", COUNTS % wrong_from)
     return registry.find([folder])
 
 
 @pytest.mark.parametrize(("wrong_from", "status"), [(99, Status.PASSED), (2, Status.INCORRECT)])
 def test_real_processes_look_again(contest, tmp_path, undecided, wrong_from, status):
-    first = {r.variant.id: r for r in contest.run(CASE, entered(tmp_path, wrong_from), most_looks=1)}
-    assert list(contest.open) == [CASE]
-    again = {r.variant.id: r for r in contest.refine(CASE)}
+    first = {r.variant.id: r for r in contest.run(BAD, entered(tmp_path, wrong_from), most_looks=1)}
+    assert list(contest.open) == [BAD]
+    again = {r.variant.id: r for r in contest.refine(BAD)}
     assert again.keys() == first.keys()
     assert not contest.open
     before, after = first["good"], again["good"]
@@ -120,9 +109,9 @@ def test_real_processes_look_again(contest, tmp_path, undecided, wrong_from, sta
 
 
 def test_an_end_from_outside_leaves_what_there_was(contest, tmp_path, undecided, monkeypatch):
-    contest.run(CASE, entered(tmp_path))
+    contest.run(BAD, entered(tmp_path))
     assert not contest.open, "without a limit of looks"
-    contest.run(CASE, entered(tmp_path), most_looks=1)
+    contest.run(BAD, entered(tmp_path), most_looks=1)
     monkeypatch.setattr(apart, "ended", lambda entrants: list(entrants)[:1])
-    assert contest.refine(CASE) == []
+    assert contest.refine(BAD) == []
     assert not contest.open

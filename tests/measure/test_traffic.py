@@ -237,9 +237,8 @@ def test_all_calls_but_the_first_are_marked(monkeypatch):
 
 
 @over("option", ["device_clock", "traffic"])
-def test_option_without_a_gpu_or_without_ncu_is_refused(monkeypatch, tmp_path, option):
+def test_option_without_a_gpu_or_without_ncu_is_refused(no_gpu, monkeypatch, tmp_path, option):
     chosen = read(tmp_path, **{option: True})
-    monkeypatch.setattr(selection.device, "gpus", lambda: ())
     with pytest.raises(settings.SettingsError, match=f"--softbench-{option}: .*no CUDA GPU".replace("_", "-")):
         selection.select(chosen)
     if option == "traffic":

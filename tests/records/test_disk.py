@@ -78,6 +78,7 @@ def test_a_full_disk(whole, tmp_path):
         before = the_run(disk.folder).read_bytes()
         done = bench(folder, *RESUME, f"--softbench-reports={disk.folder}", code=1)
         assert the_run(disk.folder).read_bytes().startswith(before)
+        assert the_run(disk.folder).read_bytes().count(b"\n") == len(rows), "what was there is not measured again"
         assert cells(disk.folder) == cells(whole)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from support import outline
 from support.builders import GPU, board, roof_of, run, softmax_case, timed
+from support.documents import rows
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard.machines import Machine
@@ -40,10 +41,6 @@ BOARD = leaderboard.build(RUN)
 ONE = [Machine("NVIDIA H200", BOARD, (RUN.passport,))]
 
 
-def rows(text):
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-
-
 def test_the_terminal():
     text = tables.board_tables(BOARD)
     first, second, last = (line.split() for line in text.splitlines() if re.match(r"\s*(\d|open) +\w+ +triton", line))
@@ -65,8 +62,7 @@ def test_open_implementations_are_not_folded():
 def test_markdown_and_the_summary_of_a_step():
     for text in (export.markdown(BOARD), github.step_summary(BOARD)):
         assert text.index("mine leads softmax on NVIDIA H200") < text.index("| rank |")
-        ranks = [row[:2] for row in rows(text) if row[2:3] == ["triton"]]
-        assert ranks == [["1", "mine"], ["2", "yours"], ["open", "hidden"]]
+        assert [row[:2] for row in rows(text, "rank")] == [["1", "mine"], ["2", "yours"], ["open", "hidden"]]
         assert f"open: hidden is open in 3 of 3 cases: {WHY}" in text
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from support.builders import ended, passport, softmax_case, timed
 from support.children import python
-from support.projects import bench, cells_by_name, project
+from support.projects import bench, project
 
 from softbench.measure.contest.progress import Progress
 from softbench.model import Run, Status, stats
@@ -53,23 +53,16 @@ def test_only_cells_that_passed_are_stored(saved):
     assert {b["group"] for b in saved[1]["benchmarks"]} == {"softmax-float32-16x256"}
 
 
-def test_rounds_are_the_samples_in_seconds_a_launch(saved):
-    folder, data = saved
-    cells = cells_by_name(folder)
-    for entry in data["benchmarks"]:
-        samples = cells[entry["extra_info"]["implementation"]]["samples"]
-        expected = [ns / s["launches"] / 1e9 for s in samples for rounds in s["ns"] for ns in rounds]
-        assert entry["stats"]["data"] == pytest.approx(expected, rel=1e-6)
-        assert entry["stats"]["rounds"] == len(expected) >= 4
-        assert entry["options"]["timer"] == "softbench_wall"
-
-
-def test_extra_info_carries_the_figures(saved):
+def test_rounds_are_the_samples_in_seconds_a_launch_and_extra_info_carries_the_figures(saved):
     records = {r.variant.id: r for r in store.read(store.find(saved[0] / "reports", "latest")).records}
     for entry in saved[1]["benchmarks"]:
         extra = entry["extra_info"]
         assert (extra["clock"], extra["case"]) == ("wall", "softmax-float32-16x256")
-        (samples,) = records[extra["implementation"]].clock("wall")
+        (samples,) = records[extra["implementation"]].samples
+        expected = [ns / samples.launches / 1e9 for rounds in samples.ns for ns in rounds]
+        assert entry["stats"]["data"] == pytest.approx(expected, rel=1e-6)
+        assert entry["stats"]["rounds"] == len(expected) >= 4
+        assert (entry["options"]["timer"], samples.clock) == ("softbench_wall", "wall")
         # two tensors of 16 x 256 float32
         assert extra["bandwidth_gb_s"] == pytest.approx(2 * 16 * 256 * 4 / stats.per_launch_ns(samples))
         assert extra["percent_of_roof"] > 0

@@ -30,8 +30,7 @@ def folder(tmp_path):
 @pytest.fixture(scope="module")
 def gelu_run(tmp_path_factory):
     folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
-    done = bench(folder, "--softbench-profile=gelu", "--softbench-seed=1", code=1)
-    return folder, done.stdout
+    return folder, bench(folder, "--softbench-profile=gelu", "--softbench-seed=1", code=1).stdout
 
 
 def test_the_right_kernel_is_ranked_and_wrong_ones_are_incorrect(gelu_run):
@@ -48,12 +47,6 @@ def test_the_right_kernel_is_ranked_and_wrong_ones_are_incorrect(gelu_run):
     assert re.search(r"^ +\d\S* +torch_eager +operators .* 2/2 +1\.00x ", ranking, re.M), ranking
 
 
-def test_the_passport_holds_the_file_that_judged(gelu_run):
-    (path,) = (gelu_run[0] / "reports").glob("*.jsonl")
-    operators = store.read(path).passport.operators
-    assert operators == {"gelu": tuple(GELU.splitlines())}
-
-
 @over(
     "command",
     [("table", "latest"), ("report", "latest"), ("compare", "latest", "latest"), ("history",), ("show", "gelu-float32-16x256")],
@@ -67,6 +60,7 @@ def test_a_changed_operator_is_another_question(gelu_run, folder, monkeypatch, s
     monkeypatch.chdir(folder)
     shutil.copytree(gelu_run[0] / "reports", "reports")
     (path,) = Path("reports").glob("*.jsonl")
+    assert store.read(path).passport.operators == {"gelu": tuple(GELU.splitlines())}
     Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
     resumed = bench(folder, "--softbench-profile=gelu", "--softbench-resume=latest", code=4)
     assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
@@ -109,8 +103,6 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, 
 def test_operators_are_named_by_folder_and_never_among_kernels(folder):
     (folder / "operators").rename(folder / "law")
     collect = ("--softbench-profile=gelu", "--collect-only", "-q")
-    lost = bench(folder, *collect)
-    assert "'gelu' is not an operator" in lost.stderr
     assert "gelu-float32-16x256::gelu_erf" in bench(folder, *collect, "--softbench-operators=law").stdout
     (folder / "law").rename(folder / "kernels" / "law")
     among = bench(folder, *collect, "--softbench-operators=kernels/law")

@@ -1,20 +1,23 @@
 """pytest --softbench as its users see it."""
 
 import re
+from collections import Counter
 
 import pytest
 from support.documents import OPTIONS
 from support.grids import over
-from support.projects import OWN, SHAPES, record_lines
+from support.projects import OWN, SHAPES
 
 from softbench import packages, plugin
 from softbench.records import store
+
+CELL = "shapes.yaml::softmax-float32-16x256::"
 
 
 def test_collection_lists_cases_and_implementations(collected, pytester):
     pytester.makepyfile("def test_mine(): pass")
     found = collected()
-    assert {f"shapes.yaml::softmax-float32-16x256::{name}" for name in (*OWN, "torch_eager")} <= set(found)
+    assert {f"{CELL}{name}" for name in (*OWN, "torch_eager")} <= set(found)
     assert all(line.startswith("shapes.yaml::") for line in found)  # only the benchmark, unless paths are named
     assert not (pytester.path / "reports").exists()
 
@@ -35,7 +38,6 @@ def test_named_paths_are_collected_beside_it(collected, pytester):
         (["--softbench-dtype", "float16"], ["float16-4x256", "float16-16x256"]),
         (["--softbench-rows", "5-16"], ["float32-16x256", "float16-16x256"]),
         (["--softbench-columns", "1-255,257"], []),
-        (["--softbench-rows=4", "--softbench-dtype=float32"], ["float32-4x256"]),
     ],
 )
 def test_selection(collected, arguments, cases):
@@ -69,7 +71,7 @@ def test_a_file_that_is_not_python_is_named_before_anything_runs(here, collected
     (pytester.path / "kernels" / "mine" / "own.py").write_text("import softbench\ndef broken(:\n")
     result = here("--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
-    assert collected("-k", "torch_eager") == ["shapes.yaml::softmax-float32-16x256::torch_eager"]
+    assert collected("-k", "torch_eager") == [f"{CELL}torch_eager"]
 
 
 def test_a_whole_run_says_how_each_cell_ended(whole_run):
@@ -77,7 +79,7 @@ def test_a_whole_run_says_how_each_cell_ended(whole_run):
     text = whole_run[1].stdout
     assert (whole_run[1].returncode, whole_run[1].stderr) == (1, ""), text
     assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", text)
-    assert dict(re.findall(r"^shapes.yaml::softmax-float32-16x256::own_(\w+) (\w+)", text, re.M)) == {
+    assert dict(re.findall(rf"^{CELL}own_(\w+) (\w+)", text, re.M)) == {
         **{"right": "PASSED", "mended": "PASSED", "zeros": "INCORRECT"},
         **{"refusing": "UNSUPPORTED", "lacking": "UNAVAILABLE", "declared": "XFAIL"},
     }
@@ -95,22 +97,10 @@ def test_a_board_follows_each_case_and_tables_the_run(whole_run):
     board = text.index("\nsoftmax-float32-16x256\nrank  implementation")
     assert board < text.index("\nsoftmax-float16-4x256\nrank") < text.index("latency (ms) / bandwidth (GB/s)")
     assert re.search(r"\[16, 256\] .* / ", text)
-    assert re.search(r"^rank +implementation +family", text, re.M)
 
 
-def test_eager_and_the_roof_run_unselected(whole_run):
+def test_the_records_say_all_and_no_place_and_have_eager_and_the_roof_unselected(whole_run):
     folder, done = whole_run
-    assert "::torch_eager" not in done.stdout
-    cells = record_lines(folder)[1:]
-    for role in ("roof", "reference"):
-        found = [c for c in cells if c.get("role", "entrant") == role]
-        assert [c["status"] for c in found] == ["PASSED"] * 4
-        assert all(c["samples"][0]["clock"] == "wall" for c in found)
-    assert {c["variant"]["implementation"] for c in cells if c.get("role") == "reference"} == {"torch_eager"}
-
-
-def test_the_records_say_all_and_no_place(whole_run):
-    folder, _ = whole_run
     (path,) = (folder / "reports").glob("*.jsonl")
     run = store.read(path)
     assert (run.passport.profiles, run.passport.ranking_clock) == (("both",), "wall")
@@ -119,6 +109,9 @@ def test_the_records_say_all_and_no_place(whole_run):
     for record in run.records:
         assert bool(record.samples) == (record.status.value == "PASSED")
         assert record.reason or record.status.value == "PASSED"
+    assert "::torch_eager" not in done.stdout
+    others = Counter((r.variant.implementation, r.role, *(s.clock for s in r.samples)) for r in run.records if r.role != "entrant")
+    assert others == {("torch_eager", "reference", "wall"): 4, ("host_copy", "roof", "wall"): 4}
     refused = next(r for r in run.records if r.variant.implementation == "own_refusing")
     assert refused.reason == "only on Sundays"
 
@@ -153,7 +146,7 @@ def test_a_k_that_selects_nothing_says_what_there_is(here, words, line):
 
 def test_the_only_profile_of_a_file_is_the_default(collected, pytester):
     (pytester.path / "shapes.yaml").write_text(SHAPES.partition("  both:")[0].replace("cpu:", "mine:"))
-    assert collected("-k", "own_right") == ["shapes.yaml::softmax-float32-16x256::own_right"]
+    assert collected("-k", "own_right") == [f"{CELL}own_right"]
 
 
 def test_without_a_default_the_profiles_are_listed(refusal, pytester):
@@ -170,7 +163,7 @@ def test_a_shapes_file_runs_no_conftest(collected, pytester, tmp_path_factory, i
         (place / "conftest.py").write_text(CONFTEST)
     (deep / "x.yaml").write_text(SHAPES)
     found = collected("-k", "own_right", f"--softbench-shapes={deep / 'x.yaml'}")
-    assert found == [f"{'sub/deep/' if inside else ''}x.yaml::softmax-float32-16x256::own_right"]
+    assert found == [f"{'sub/deep/' if inside else ''}{CELL.replace('shapes', 'x')}own_right"]
 
 
 def test_a_named_folder_is_collected_with_its_conftest(collected, pytester):
@@ -179,7 +172,7 @@ def test_a_named_folder_is_collected_with_its_conftest(collected, pytester):
     (folder / "test_own.py").write_text("def test_own(own): pass\n")
     (folder / "x.yaml").write_text(SHAPES)
     found = collected("--softbench-shapes=sub/x.yaml", "-k", "test_own or own_right", ".")
-    assert set(found) == {"sub/test_own.py::test_own", "sub/x.yaml::softmax-float32-16x256::own_right"}
+    assert set(found) == {"sub/test_own.py::test_own", f"sub/{CELL.replace('shapes', 'x')}own_right"}
 
 
 def test_options_without_softbench_are_refused(pytester):

@@ -64,7 +64,7 @@ def test_nothing_of_the_boards_is_left(shown):
     assert b"?25l" not in shown.raw.replace(b"\x1b[?25l\x1b[?25h", b"")  # hidden by rich, shown again in the same breath
     for start in ("softmax-float32-4x256", "softmax-float32-16x256", "softmax, float32: latency", "rank  implementation"):
         assert any(line.startswith(start) for line in shown.left), start
-    assert re.search(r"3 failed, 6 passed, 4 skipped, 110 deselected, 1 xfailed|failed, .* passed", text)
+    assert re.search("failed, .* passed", text)
 
 
 def test_tables_fit_80_columns(shown):
