@@ -71,7 +71,7 @@ def test_tables_fit_80_columns(shown):
     """What is longer would go on in the next line, at its begin."""
     begin = shown.left.index("softmax-float32-4x256")
     end = next(n for n, line in enumerate(shown.left) if line.startswith("shapes.yaml "))
-    begins = r"( |\d|-|softmax-|rank|\()"
+    begins = r"( |\d|-|softmax-|rank|\(|first verdicts )"
     warned = re.compile(rf"^softbench: WARNING: .*(\n(?!{begins}|$).*)*", re.M)  # where others use this CPU, on lines of its own
     tables = warned.sub("", "\n".join(shown.left[begin:end])).splitlines()
     odd = [line for line in tables if line and not re.match(begins, line)]
