@@ -55,9 +55,9 @@ def of_case(case, gpu, aligned):
 def choose_segmented(columns: int, itemsize: int, segments: int, aligned: bool = True) -> SegmentTileConfig:
     """The layout for segments one by one: a thread has up to two vectors, or three; together 1.2 times the average one or more."""
     bytes_ = columns * itemsize / segments
-    most = bytes_ / VECTOR_BYTES * SEGMENT_THREADS
-    many = max(MANY, most * MANY_THREADS / SEGMENT_THREADS)
-    each = round(min(most, many, MOST_SEGMENT_THREADS) / WARP) * WARP or max(4, 1 << int(most).bit_length() >> 1)
+    vectors = bytes_ / VECTOR_BYTES
+    most = min(SEGMENT_THREADS * vectors, max(MANY, MANY_THREADS * vectors), MOST_SEGMENT_THREADS)
+    each = round(most / WARP) * WARP or max(4, 1 << int(most).bit_length() >> 1)
     threads = max(each, WARP)
     passes = max(1, min(4, ceil_div(segments * each, threads), round(CTA_BYTES * each / threads / bytes_)))
     turns = 3 if itemsize == 4 and each < WARP else 2

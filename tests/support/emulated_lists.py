@@ -36,11 +36,11 @@ def number(word, dtype):
 
 
 def half(pair, dtype):
-    return bits(pair[0], dtype) >> dtype.width - 16
+    return bits(pair[0], dtype)
 
 
 def twice(word, dtype):
-    return (number(word << dtype.width - 16, dtype),) * 2
+    return (number(word, dtype),) * 2
 
 
 def fetched(place, column, left, least, dtype):

@@ -13,7 +13,6 @@ from cutlass import Float32, Int16, Int32, Int64
 
 CODES = 0xFFFF  # the lowest bits of a key name its column
 ABSENT = -2  # bits of a NaN
-HALF = 0x7FFF  # 16 bits but for the sign
 
 
 class Keys:
@@ -59,7 +58,8 @@ class Pairs:
     """Two floats in a word, of float32 their upper halves. What NaN is compared with becomes NaN."""
 
     def __init__(self, dtype: type[cutlass.Numeric]):
-        self.source, self.form = dtype, "f16x2" if dtype is cutlass.Float16 else "bf16x2"
+        self.form = "f16x2" if dtype is cutlass.Float16 else "bf16x2"
+        self.keys = Keys(dtype if dtype.width == 16 else cutlass.BFloat16)
         self.infinite = Int32(0x7C007C00 if dtype is cutlass.Float16 else 0x7F807F80)
 
     def both(self, a, b) -> tuple:
@@ -70,11 +70,10 @@ class Pairs:
 
     def code(self, pair: Int32) -> Int32:
         """An integer in the order of floats, for a pair of equal ones."""
-        word = half(pair, self.source)
-        return word ^ ((word >> 31) & HALF)
+        return self.keys.flipped(half(pair, self.keys.source))
 
     def pair(self, code: Int32) -> Int32:
-        return twice(code ^ ((code >> 31) & HALF), self.source)
+        return twice(self.keys.flipped(code), self.keys.source)
 
     def marks(self, words: list, bound: Int32) -> Int32:
         """Bit i and bit 16 + i: the halves of at most 16 words that reach the bound, or all if that is NaN.

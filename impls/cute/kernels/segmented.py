@@ -190,27 +190,30 @@ class Segment:
                 cute.arch.sync_threads()  # all have taken what is in the buffer
         return scale
 
-    def place(self, turn: int | Int32) -> Int32:
-        return self.inner + (self.lane + turn * self.each) * self.size
+    def number(self, turn: int | Int32) -> Int32:
+        """Of a thread's vector among the segment's."""
+        return self.lane + turn * self.each
+
+    def vector(self, start: cute.Pointer, number: Int32) -> cute.Tensor:
+        return cute.make_tensor(start + (self.inner + number * self.size), cute.make_layout(self.size))
 
     @cute.jit
     def read(self, raw: cute.Tensor, turn: int | Int32):
         """A thread's vector number `turn`, or -inf."""
         raw.fill(-raw.element_type.inf)
-        if self.lane + turn * self.each < self.count:
-            source = cute.make_tensor(self.row.source + self.place(turn), cute.make_layout(self.size))
-            copy.vector_copy(self.row.loading, source, raw)
+        if self.number(turn) < self.count:
+            copy.vector_copy(self.row.loading, self.vector(self.row.source, self.number(turn)), raw)
 
     @cute.jit
     def write(self, values: cute.TensorSSA, turn: int | Int32):
-        if self.lane + turn * self.each < self.count:
-            target = cute.make_tensor(self.row.target + self.place(turn), cute.make_layout(self.size))
+        if self.number(turn) < self.count:
+            target = self.vector(self.row.target, self.number(turn))
             edges = True, Int32(0), Int32(self.size)
             copy.bounded_copy(self.row.storing, rounded(values, self.row.out), target, self.row.straight, edges)
 
     def beside(self, turn: int) -> tuple[Int32, Boolean]:
         """An element before the vectors or behind them, and whether it is of the segment."""
-        number = self.lane + turn * self.each
+        number = self.number(turn)
         is_head = number < self.size
         place = self.inner + number - self.size + pick(is_head, Int32(0), self.count * self.size)
         is_there = (is_head | (place >= self.inner)) & (number < 2 * self.size)
@@ -237,9 +240,8 @@ class Segment:
 def again(segment: Segment, turn: Int32) -> cute.Tensor:
     """A thread's vector number `turn`, or -inf, of a segment that has vectors: no load waits for a branch."""
     raw = cute.make_rmem_tensor(segment.size, segment.row.source.dtype)
-    number = segment.lane + turn * segment.each
-    place = segment.inner + cutlass.min(number, segment.count - 1) * segment.size
-    source = cute.make_tensor(segment.row.source + place, cute.make_layout(segment.size))
+    number = segment.number(turn)
+    source = segment.vector(segment.row.source, cutlass.min(number, segment.count - 1))
     copy.vector_copy(segment.row.loading, source, raw)
     copy.fill_oob(raw, number < segment.count, -raw.element_type.inf)
     return raw

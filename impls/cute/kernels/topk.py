@@ -111,16 +111,20 @@ class Row:
     def is_fit(self, count: Int32) -> Boolean:
         return (count >= self.config.k) & (count <= self.config.candidates)
 
+    def are_unfit(self, count: Int32) -> Boolean:
+        """Whether a row of the warp is."""
+        return cute.arch.vote_any_sync(self.is_fit(count) == False)  # noqa: E712
+
     @cute.jit
     def choose(self):
         bound, top = self.bounds()
         start, count = self.mark(bound)
-        if cute.arch.vote_any_sync(self.is_fit(count) == False):  # noqa: E712
+        if self.are_unfit(count):
             start, count = self.narrowed(bound, top, count)
         fits = self.is_fit(count)
         kept = [cutlass.select_(fits, self.marks[i], Int32(0)) for i in range(cute.size(self.marks))]
         self.compact(kept, start, cutlass.select_(fits, count, Int32(0)))
-        if cute.arch.vote_any_sync(fits == False):  # noqa: E712
+        if self.are_unfit(count):
             choose_one_by_one(self, fits)
 
     @cute.jit
@@ -134,7 +138,7 @@ class Row:
             is_enough = found >= self.config.k
             top = cutlass.select_(is_enough, top, tried)
             bound, count = cutlass.select_(is_enough, tried, bound), cutlass.select_(is_enough, found, count)
-            left = cutlass.select_(cute.arch.vote_any_sync(self.is_fit(count) == False), left - 1, 0)  # noqa: E712
+            left = cutlass.select_(self.are_unfit(count), left - 1, 0)
         return self.mark(self.pairs.pair(bound))
 
     @cute.jit
