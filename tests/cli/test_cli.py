@@ -43,6 +43,14 @@ def test_report_renders_the_page_from_records_alone(folder, says, name):
     assert text.endswith("page:    reports/run-1.html\n")
 
 
+def test_report_goes_where_it_is_asked_to(folder, says):
+    (folder / "reports").rename(folder / "elsewhere")
+    text = says("report", "run-1", "--reports", "elsewhere", "--output", "page.html")
+    assert (folder / "page.html").read_text().startswith("<!")
+    assert sorted(p.name for p in (folder / "elsewhere").iterdir()) == ["run-1.jsonl"]
+    assert text.endswith("page:    page.html\n")
+
+
 def test_table_is_what_a_session_ends_with(folder, says):
     text = says("table", "latest")
     assert text.index("[4096, 1024]") < text.index("rank  implementation") < text.index("INCORRECT x1  wrong")

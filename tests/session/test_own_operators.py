@@ -103,6 +103,7 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, 
 def test_operators_are_named_by_folder_and_never_among_kernels(folder):
     (folder / "operators").rename(folder / "law")
     collect = ("--softbench-profile=gelu", "--collect-only", "-q")
+    assert "'gelu' is not an operator" in bench(folder, *collect).stderr
     assert "gelu-float32-16x256::gelu_erf" in bench(folder, *collect, "--softbench-operators=law").stdout
     (folder / "law").rename(folder / "kernels" / "law")
     among = bench(folder, *collect, "--softbench-operators=kernels/law")
