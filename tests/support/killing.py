@@ -52,7 +52,18 @@ class Command:
         return {**os.environ, **own, "TMPDIR": str(self.temporary), MARK: self.mark}
 
     def start(self, *options, is_warm=True):
-        words = ["-m", "pytest", "-p", "softbench.plugin", "-p", "no:cacheprovider", "--softbench", *options]
+        words = [
+            "-m",
+            "pytest",
+            "-p",
+            "softbench.plugin",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            "--softbench",
+            *options,
+        ]
         words += ["--softbench-profile", "tiny", "--softbench-impls", "mine", "--softbench-budget", self.budget]
         popen = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
         self.running = popen(
