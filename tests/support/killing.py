@@ -52,18 +52,8 @@ class Command:
         return {**os.environ, **own, "TMPDIR": str(self.temporary), MARK: self.mark}
 
     def start(self, *options, is_warm=True):
-        words = [
-            "-m",
-            "pytest",
-            "-p",
-            "softbench.plugin",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:hypothesispytest",
-            "--softbench",
-            *options,
-        ]
+        plugins = ["softbench.plugin", "no:cacheprovider", "no:hypothesispytest"]
+        words = ["-m", "pytest", *(f"-p{plugin}" for plugin in plugins), "--softbench", *options]
         words += ["--softbench-profile", "tiny", "--softbench-impls", "mine", "--softbench-budget", self.budget]
         popen = warm.popen(PYTHONPATH) if is_warm else subprocess.Popen
         self.running = popen(
