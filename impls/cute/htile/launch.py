@@ -46,6 +46,16 @@ def launch_split(kernel, config: SplitTileConfig, stream):
 
 
 def overlap():
-    """The start of a kernel: let the next launch begin, then wait until the previous one has ended and its output is there."""
+    """The start of a kernel."""
+    announce()
+    follow()
+
+
+def announce():
+    """Let the next launch begin."""
     cute.arch.griddepcontrol_launch_dependents()
+
+
+def follow():
+    """Wait until the previous launch has ended and its output is there; what reads no memory may come before."""
     cute.arch.griddepcontrol_wait()

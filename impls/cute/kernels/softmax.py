@@ -7,7 +7,7 @@ import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
 from ..htile.config import RowTileConfig
-from ..htile.launch import launch_rows, overlap
+from ..htile.launch import announce, follow, launch_rows
 from ..htile.online import exponential, fraction, lowered, merge, normalised, reaches_subnormals, reference
 from ..htile.reduce import ADD, MAX, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
@@ -29,10 +29,11 @@ class Softmax:
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, y: cute.Tensor):
-        overlap()
+        announce()
         online = const_expr(self.online)
         context = RowContext(self.config, x, fill=-Float32.inf, stage=1 if online else 2, width=2 if online else 1)
         row, out = context.x, RowStorer(context, y)
+        follow()
         row.request()
         row.wait()
         softmax(context, row, out, online, self.log)
