@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .htile.config import VECTOR_BYTES, SplitTileConfig
+from .htile.config import VECTOR_BYTES
 from .htile.packing import PackedTileConfig
 from .htile.side import SideTileConfig
 from .htile.strips import StripConfig
@@ -40,6 +40,7 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
+    "parts.Softmax": ("matrix", "matrix", "workspace"),
     "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "split_softmax_backward.SplitSoftmaxBackward": ("matrix", "matrix", "matrix", "workspace"),
     "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
@@ -90,7 +91,7 @@ class Build:
         shapes["sums"], shapes["ends"] = (blocks, heads, columns), (rows, dict(self.flags).get("segments", 0))
         if dict(self.flags).get("heads"):
             shapes["columns"] = (heads, columns)
-        if isinstance(self.config, SplitTileConfig):
+        if hasattr(self.config, "workspace_words"):
             shapes["workspace"] = (self.config.workspace_words,)
         return [(what, shapes[what], dtype) for what, dtype in zip(ARGUMENTS[self.kernel], self.dtypes, strict=True)]
 

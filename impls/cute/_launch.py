@@ -13,7 +13,7 @@ from ._host import Build
 from ._layouts import Gpu
 from ._plans import ITEM_BYTES
 from ._workspace import outside, reserve, workspace
-from .htile.config import VECTOR_BYTES, SplitTileConfig
+from .htile.config import VECTOR_BYTES
 from .htile.packing import PackedTileConfig
 
 Launch = Callable[..., Any]
@@ -49,7 +49,7 @@ def cubins(case, builds: Builds) -> Iterator[tuple[str, bytes]]:
         raise Unsupported("an empty input needs no kernel")
     build = builds(case, _layouts.HOPPER, _whole(case))[0]
     config = build.config
-    if isinstance(config, SplitTileConfig):
+    if hasattr(config, "workspace_words"):
         layout = f"split_{config.ctas}"
     elif isinstance(config, PackedTileConfig):
         layout = f"packed_{config.rows}"
@@ -171,7 +171,7 @@ def _tried(build: Build, device) -> Launch:
             for _, shape, dtype in build.arguments(rows=1)
         )
     )
-    if not isinstance(build.config, SplitTileConfig):
+    if not hasattr(build.config, "workspace_words"):
         return kernel
     words, layout = build.config.workspace_words, (build.config.ctas, build.config.slots, build.config.crews)
     reserve(device)

@@ -19,8 +19,9 @@ from .htile.config import (
     share,
 )
 from .htile.layouts import SINGLE_BYTES, choose, choose_few
+from .htile.parts import choose_parts, parts_of
 from .htile.spans import SpanTileConfig
-from .htile.times import cluster_time, split_time
+from .htile.times import PARTS_EXCHANGE, cluster_time, split_time
 
 LEAST_LONG_SHARE_BYTES = 64 * 1024
 # Rows that are split over the whole GPU.
@@ -36,7 +37,7 @@ MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
-FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 128, 5 * 2**18, 2**20
+FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 56, 5 * 2**18, 2**20
 MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
@@ -160,9 +161,9 @@ def row_crews(rows: int, gpu: Gpu) -> int:
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str | int:
     """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "": as many rows are. "cluster": more CTAs per row. "split": over the whole GPU, through a ring; "crews": over a part of it,
-    which more than FEW_ROWS long ones are if they would be split or as many rows are. A number: of crews, each of which has one
-    row at a time, in registers; 1 for a row over the whole GPU.
+    "": as many rows are. "cluster": more CTAs per row. "parts 2" and more: so many clusters per row. "split": over the whole GPU,
+    through a ring; "crews": over a part of it, which more than FEW_ROWS long ones are if they would be split or as many rows are.
+    A number: of crews, each of which has one row at a time, in registers; 1 for a row over the whole GPU.
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")
@@ -185,6 +186,10 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
         times["cluster"] = cluster_time(rows, config, gpu.processors)
     for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned, tiles), 1):
         times[""] = cluster_time(rows, many, gpu.processors, tiles)
+    parts = parts_of(rows)
+    config = choose_parts(columns, itemsize, parts, gpu.architecture, aligned) if tiles == 1 else None
+    if config and rows * config.ctas <= gpu.processors:
+        times[f"parts {parts}"] = cluster_time(rows, config, gpu.processors) + PARTS_EXCHANGE
     number = row_crews(rows, gpu)
     held = split_layout(columns, itemsize, gpu, aligned, is_single=True, crews=number)
     if tiles == 1 and held.ctas > 1 and held.stages:

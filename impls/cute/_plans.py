@@ -18,6 +18,7 @@ from ._layouts import FEW_ROWS, Gpu, cluster_layouts, crews, few, layouts, split
 from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
+from .htile.parts import choose_parts
 from .htile.side import choose_side
 
 ITEM_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -123,12 +124,15 @@ def softmax(
     def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
         return Build(kernel, config, (dtype, out_dtype, *workspace), arch=gpu.arch)
 
-    is_held = isinstance(few, int)
+    is_held, parts = isinstance(few, int), str(few).partition("parts ")[2]
     several = few if is_held else crews(columns * itemsize, gpu) if few == "crews" else 1
     split = split_layout(columns, itemsize, gpu, aligned, is_single=is_held, crews=several)
     whole_gpu, is_split = build("split_softmax.SplitSoftmax", split, "int64"), is_held or few in ("split", "crews")
     if is_split:
         yield whole_gpu
+    elif parts:
+        config = choose_parts(columns, itemsize, int(parts), gpu.architecture, aligned)
+        yield build("parts.Softmax", config, "int64")
     elif few:
         yield build("softmax.Softmax", choose_few(columns, itemsize, gpu.architecture, aligned))
     for config in cluster_layouts(columns, itemsize, gpu, aligned):

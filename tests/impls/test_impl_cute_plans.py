@@ -72,11 +72,11 @@ AND_A_RESIDUAL = [
     (262144, 4, 16, 512, 512, 8, "shared"),
 ]
 FEW_ROWS = [
-    (16384, 4, 8, 128, 128, 4, "registers"),  # shares of 8 KiB
-    (65536, 2, 16, 128, 128, 4, "registers"),
+    (16384, 4, 8, 192, 192, 3, "registers"),  # shares of 8 KiB
+    (65536, 2, 16, 192, 192, 3, "registers"),
     (131072, 2, 16, 256, 256, 4, "registers"),
     (131072, 4, 16, 256, 256, 8, "registers"),  # eight vectors before more threads
-    (262144, 4, 16, 512, 512, 8, "registers"),
+    (262144, 4, 16, 384, 384, 11, "registers"),
 ]
 
 
@@ -187,11 +187,13 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
     [
         (1, 4100, 4, "cluster"),
         (1, 4096, 4, ""),  # 16 KiB: one CTA
-        (1, 163840, 4, "cluster"),  # 640 KiB: a cluster is done before more CTAs have told one another
-        (1, 262144, 4, 1),
-        (1, 262148, 4, 1),
-        (1, 1048576, 2, 1),
-        (3, 725896, 2, 3),
+        (1, 65536, 4, "cluster"),  # 256 KiB: a cluster is done before more have told one another
+        (1, 262144, 4, "parts 7"),
+        (1, 262148, 4, "parts 7"),
+        (2, 524288, 4, "parts 3"),
+        (1, 4194304, 2, 1),  # more than the registers of seven clusters hold
+        (3, 725896, 2, "parts 2"),
+        (4, 725896, 2, 4),
         (2, 1048576, 4, "split"),
         (32, 524288, 4, "split"),  # clusters of sixteen, seven at a time
         (64, 524288, 4, "crews"),
@@ -205,7 +207,8 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _layouts.few(rows, columns, itemsize, _layouts.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few not in ("", "cluster"))
+    assert isinstance(first, SplitTileConfig) == (few not in ("", "cluster") and "parts" not in str(few))
+    assert getattr(first, "parts", 1) == int(str(few).partition("parts ")[2] or 1)
     assert not isinstance(few, int) or (first.crews, first.stages) == (few, 1)
     assert few != "cluster" or first.keep == "registers"
 

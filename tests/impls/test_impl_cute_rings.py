@@ -14,7 +14,8 @@ from support import emulated_split as emulated
 from support.emulated_memory import tensor, values
 
 from impls.cute._plans import norm_kind
-from impls.cute.htile.config import SplitTileConfig
+from impls.cute.htile.config import LINE_WORDS, SplitTileConfig
+from impls.cute.htile.parts import PartTileConfig
 from softbench.cases import operators
 from softbench.measure.check import compare
 from softbench.model import Case
@@ -30,13 +31,18 @@ HELD = [  # in registers
     SplitTileConfig(420, 4, 3, 64, 1, 2, crews=3),  # teams
     SplitTileConfig(149, 4, 3, 32, 1, 2, aligned=False),
 ]
+PARTS = [  # in clusters
+    PartTileConfig(819, 2, 2, 64, 64, aligned=False, parts=2),
+    PartTileConfig(420, 4, 2, 32, 32, parts=3),
+    PartTileConfig(1003, 4, 2, 32, 32, aligned=False, parts=7),
+]
 OPERATORS = ("softmax", "softmax_backward", "rmsnorm", "layernorm")
 DTYPES = {2: "bfloat16", 4: "float32"}
 
 
 def computed(case, config, launches):
     """The outputs of launches with one workspace, each with its inputs, of a kernel with this layout."""
-    words, pad = emulated.workspace(config), 8 * config.aligned
+    words, pad, launch = emulated.workspace(config), 8 * config.aligned, emulated.launch
     found = []
     with emulated.family() as family:
         for inputs in launches:
@@ -46,12 +52,14 @@ def computed(case, config, launches):
             if case.operator.endswith("norm"):  # x, weight, bias, y, rstd, mean
                 kernel = family("kernels.split_norm").SplitNorm(config, *norm_kind(case)).kernel
                 arguments = [*given, *[None] * (3 - len(given)), y, None, None, words]
+            elif isinstance(config, PartTileConfig):
+                kernel, launch = family("kernels.parts").Softmax(config).kernel, emulated.launch_parts
             elif case.operator == "softmax":
                 kernels = family("kernels.split_softmax").SplitSoftmax(config)
                 kernel = kernels.flowing if config.is_ring else kernels.alone
             else:
                 kernel = family("kernels.split_softmax_backward").SplitSoftmaxBackward(config).kernel
-            emulated.launch(kernel, config, *arguments)
+            launch(kernel, config, *arguments)
             found.append(torch.from_numpy(values(y)).to(getattr(torch, case.dtype)))
     return found
 
@@ -66,10 +74,13 @@ def test_rows_through_a_ring(config, operator, rows):
         assert not compare(case, inputs, (found,)).reason
 
 
-@every("config", HELD)
-def test_rows_that_each_crew_has_in_registers(config):
-    """More rows than crews, fewer, and all crews again, whose tags have come apart."""
-    cases = [Case("softmax", (rows, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize]) for rows in (5, 1, 3)]
+@every("config", HELD + PARTS)
+def test_rows_in_registers(config):
+    """More rows than crews, fewer, and all crews again, whose tags have come apart; or as many as there are lines for, and one."""
+    most = config.workspace_words // LINE_WORDS
+    rows = (most, 1, most) if config in PARTS else (5, 1, 3)
+    cases = [Case("softmax", (n, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize]) for n in rows]
     launches = [operators.get("softmax").make_inputs(case, "cpu", case.rows) for case in cases]
+    launches[-1][0][0, : config.columns // 2] = -torch.inf
     for case, inputs, found in zip(cases, launches, computed(cases[0], config, launches), strict=True):
         assert not compare(case, inputs, (found,)).reason

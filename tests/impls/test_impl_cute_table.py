@@ -1,6 +1,6 @@
 """The whole layout table of impls/cute, compiled for sm_90a: registers, stack and shared memory are held to limits.
 
-Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
+They are as for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
 """
 
 import importlib.util
@@ -20,13 +20,13 @@ if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
 
 from impls.cute import _host, _layouts, _plans, ladder, masks
 from impls.cute.htile import times
-from impls.cute.htile.config import SHARED_BYTES, RowTileConfig, SplitTileConfig
+from impls.cute.htile.config import REGISTERS, SHARED_BYTES, RowTileConfig, SplitTileConfig
+from impls.cute.htile.layouts import CTA_BYTES
 from impls.cute.htile.packing import PackedTileConfig
+from impls.cute.htile.parts import MOST_VECTORS
 
 GPU = _layouts.HOPPER
 SHARED = SHARED_BYTES[GPU.architecture]
-REGISTERS = 64 * 1024
-CTA_OVERHEAD_BYTES = 1024  # of shared memory, which the hardware keeps for itself
 NO_SPILLS_COLUMNS = 262144
 
 # Registers a thread, up to NO_SPILLS_COLUMNS; a GPU hands them out in eights. A multiprocessor's 2048 threads have 32
@@ -35,8 +35,7 @@ NO_SPILLS_COLUMNS = 262144
 MOST_REGISTERS = {"softmax": 48, "softmax_backward": 56, "rmsnorm": 72, "layernorm": 168}
 # 172 of unaligned rows, whose CTAs have 160 threads, and 181 of a CTA of 256 that is alone.
 MORE_REGISTERS = {("layernorm", "bfloat16", 65536): 176, ("layernorm", "float16", 262144): 184}
-# CTAs on a multiprocessor at a time: with one, nothing is loaded while its rows are reduced.
-LEAST_CTAS = 2
+LEAST_CTAS = 2  # on a multiprocessor at a time: with one, nothing is loaded while its rows are reduced
 TILES = {"softmax_backward": 2}
 
 SHORT = [128, 256, 512, 1000, 1024, 2048, 4096, 6144, 8192]
@@ -50,10 +49,7 @@ BESIDE_REGISTERS = ("layernorm", "float16", 6201)  # in shared memory, unlike sh
 BESIDE_STACK_BYTES = 48
 SPLIT_STACK_BYTES = 48
 LONG_STACK_BYTES = {"layernorm": 152}
-
-
-# Rows of whole vectors, rows that start anywhere, and such rows side by side.
-WHOLE_VECTORS, ANYWHERE, DENSE = "padded-8", "padded-1", "contiguous"
+WHOLE_VECTORS, ANYWHERE, DENSE = "padded-8", "padded-1", "contiguous"  # the last: rows that start anywhere, side by side
 
 
 def cell(operator, dtype, columns, layout=WHOLE_VECTORS, out_dtype=""):
@@ -98,7 +94,7 @@ class Compiled:
         """CTAs on a multiprocessor at a time."""
         threads = self.config.threads
         by_registers = REGISTERS // (-(-self.registers // 8) * 8 * threads)
-        return min(by_registers, 2048 // threads, SHARED // (self.shared + CTA_OVERHEAD_BYTES))
+        return min(by_registers, 2048 // threads, SHARED // (self.shared + CTA_BYTES))
 
     def held_to_one_cta(self, stack=0):
         """A CTA has the registers that it asks for, and keeps no more in memory."""
@@ -108,7 +104,7 @@ class Compiled:
     def held_to_split(self):
         """A cooperative launch needs a CTA on every multiprocessor."""
         self.held_to_one_cta(SPLIT_STACK_BYTES if self.config.is_ring else 0)
-        assert self.shared <= self.config.shared_bytes <= SHARED - CTA_OVERHEAD_BYTES
+        assert self.shared <= self.config.shared_bytes <= SHARED - CTA_BYTES
 
     def held_to_packed(self, tiles):
         """Three CTAs, so that two bring and write rows while one computes."""
@@ -172,7 +168,7 @@ def held_to_limits(case, kernel):
         kernel.held_to_packed(tiles)
         return
     expected = config.shared_bytes(tiles)
-    assert shared <= expected <= SHARED - CTA_OVERHEAD_BYTES
+    assert shared <= expected <= SHARED - CTA_BYTES
     if config.keep == "shared":
         assert shared >= config.shared_columns * config.itemsize * tiles
     if config.beside:  # vectors in registers are for the sake of a second CTA
@@ -231,7 +227,7 @@ def test_what_a_refused_cluster_falls_back_to(dtype, row):
     for build in builds(cell("softmax", dtype, *row))[1:-1]:
         kernel = compiled(build)
         kernel.held_to_one_cta()
-        assert kernel.shared <= build.config.shared_bytes() <= SHARED - CTA_OVERHEAD_BYTES
+        assert kernel.shared <= build.config.shared_bytes() <= SHARED - CTA_BYTES
         copying[build.config] = kernel.code
     held_to_legal_copies(copying)
 
@@ -245,6 +241,13 @@ def test_few_rows_stay_in_registers(dtype, columns, aligned):
     assert (build.config, config.keep) == (config, "registers")
     assert kernel.stack == 0
     assert kernel.resident >= max(1, times.ctas(config) - 1)
+
+
+@every(("dtype", "parts", "aligned"), itertools.product(("bfloat16", "float32"), (2, 7), (True, False)))
+def test_the_longest_rows_of_several_clusters_stay_in_registers(dtype, parts, aligned):
+    columns = parts * 16 * MOST_VECTORS * 16 // _plans.ITEM_BYTES[dtype] - 17 * (not aligned)
+    build = next(_plans.softmax(columns, dtype, dtype, GPU, aligned, f"parts {parts}"))
+    assert (build.config.cta_vectors, compiled(build).stack) == (MOST_VECTORS, 0)
 
 
 @every(("dtype", "columns"), itertools.product(_plans.ITEM_BYTES, (325001, 353239, 426629, 500001, 565001)))

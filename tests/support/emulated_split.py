@@ -1,9 +1,11 @@
 """Kernels of impls/cute that split rows over CTAs, on a CPU: all CTAs at once, thread by thread (`support.emulated_threads`)."""
 
 import contextlib
+import itertools
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -26,6 +28,17 @@ class Launch(emulated.Cluster):
         return [*super().aborted(), *self.named.values(), self.start]
 
 
+class Part(emulated.Cluster):
+    """One of the clusters of a row."""
+
+    def __init__(self, config, row, part, errors):
+        super().__init__(config.cluster, config.threads, row, 1, True)
+        self.part, self.errors = part, errors
+
+    def place(self, rank):
+        return self.cta, self.part * self.ctas + rank, 0
+
+
 def barrier(barrier_id, number_of_threads):
     cluster = here.cluster
     with cluster.lock:
@@ -36,6 +49,7 @@ def barrier(barrier_id, number_of_threads):
 
 
 def load(place, dtype, **_):
+    assert not here.cluster.errors
     time.sleep(0)
     return dtype(place.memory[place.at(0)])
 
@@ -44,10 +58,9 @@ def store(place, value, **_):
     place.memory[place.at(0)] = value
 
 
-def send(context, place, tag, pair):
-    if context.thread % emulated.WARP == 0:
-        for i, value in enumerate(pair):
-            store(place + i, tag << 32 | int(np.float32(value).view(np.uint32)))
+def put(place, tag, pair):
+    for i, value in enumerate(pair):
+        store(place + i, tag << 32 | int(np.float32(value).view(np.uint32)))
 
 
 @contextlib.contextmanager
@@ -56,7 +69,7 @@ def family():
     with emulated.family() as modules:
         vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store)
         split = modules("htile.split")
-        split.send, split.peek = send, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))
+        split.put, split.peek = put, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))
         split.number = lambda word: np.uint32(word & 0xFFFFFFFF).view(np.float32)
         yield modules
 
@@ -69,3 +82,11 @@ def launch(kernel, config, *arguments):
     """Crews begin together."""
     grid = Launch(config)
     grid.run(lambda: (grid.start.wait(), kernel(*arguments)))
+
+
+def launch_parts(kernel, config, *arguments):
+    """All clusters of all rows at once."""
+    rows, errors = arguments[0].shape[0], []
+    clusters = [Part(config, *who, errors) for who in itertools.product(range(rows), range(config.parts))]
+    with ThreadPoolExecutor(len(clusters)) as pool:
+        list(pool.map(lambda cluster: cluster.run(lambda: kernel(*arguments)), clusters))

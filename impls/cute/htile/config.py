@@ -84,6 +84,7 @@ class RowTileConfig(_Vectors, Shared):
     apart            the CTAs of a row exchange nothing: they are no cluster, may be any number, and the last may be empty
     beside           with "shared": how many of a thread's vectors stay in registers; its first never does
     resident         CTAs that a multiprocessor has room for, by which a thread's registers are limited; 0: no limit
+    spread           clusters are few, and `spread_bytes` keep them apart
 
     Raises ValueError for threads that are not whole warps, and for a cluster with an empty CTA.
     """
@@ -98,7 +99,8 @@ class RowTileConfig(_Vectors, Shared):
     apart: bool = False
     beside: int = 0
     resident: int = 0
-    from_ends = False  # whether CTAs take rows from both ends in turn
+    spread: bool = False
+    from_ends, parts = False, 1  # whether CTAs take rows from both ends in turn; clusters of a row
 
     def __post_init__(self):
         share = self.threads_per_row
@@ -110,15 +112,15 @@ class RowTileConfig(_Vectors, Shared):
             raise ValueError(f"keep must be one of {', '.join(KEEPS)}, not {self.keep}")
         if self.columns < 1 or (self.aligned and self.columns % self.vector):
             raise ValueError(f"{self.columns} columns of {self.itemsize} bytes are not whole 16-byte vectors")
-        if not self.apart and (self.cluster - 1) * self.cta_vectors * self.vector >= self.columns:
+        if not self.apart and (self.cluster * self.parts - 1) * self.cta_vectors * self.vector >= self.columns:
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
 
     @property
     def cta_vectors(self) -> int:
-        """Vectors of a row in every CTA of the cluster but the last."""
-        return share(self.vectors, self.cluster)
+        """Vectors of a row in every CTA but the last."""
+        return share(self.vectors, self.cluster * self.parts)
 
     def place(self, element: int) -> tuple[int, int]:
         """(CTA of the cluster, thread of the row) that has an element; 0 is the first one of the row's first vector."""
@@ -161,7 +163,7 @@ class RowTileConfig(_Vectors, Shared):
     @property
     def is_even(self) -> bool:
         """Every thread of every CTA has `vectors_per_thread` vectors, so no column is checked."""
-        return self.aligned and self.tile_columns * self.cluster == self.columns
+        return self.aligned and self.tile_columns * self.cluster * self.parts == self.columns
 
     def is_inner(self, turn: int, beyond: int = 0) -> bool:
         """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked.
@@ -170,7 +172,7 @@ class RowTileConfig(_Vectors, Shared):
         """
         if turn * self.threads_per_row < (0 if self.aligned else 1) + beyond:
             return False
-        whole = self.columns // self.vector - (self.cluster - 1) * self.cta_vectors
+        whole = self.columns // self.vector - (self.cluster * self.parts - 1) * self.cta_vectors
         return (turn + 1) * self.threads_per_row + beyond <= min(self.cta_vectors, whole)
 
     @property

@@ -10,17 +10,21 @@ import cutlass.cute as cute
 from cutlass import Int32
 
 from .config import RowTileConfig, SplitTileConfig
+from .layouts import GROUPS_OF_16, MOST_IN_GROUP, spread_bytes
 from .packing import PackedTileConfig
 
 
 def launch_rows(kernel, config: RowTileConfig, rows: Int32, stream):
     """Launch a kernel that has its arguments: a CTA takes `config.rows` rows, or a cluster takes one."""
     cluster = [1, config.cluster, 1] if config.cluster > 1 and not config.apart else None
-    grid, block = [cute.ceil_div(rows, config.rows), config.cluster, 1], [config.threads, 1, 1]
+    grid, block = [cute.ceil_div(rows, config.rows), config.cluster * config.parts, 1], [config.threads, 1, 1]
     if config.apart:
         grid = [grid[0] * grid[1], 1, 1]
     resident, carveout = (2, 100) if config.beside else (config.resident, 25)
     room = {"min_blocks_per_mp": resident, "preferred_smem_carveout": carveout} if resident else {}
+    if config.spread:
+        clusters = cutlass.min(rows * config.parts, MOST_IN_GROUP * GROUPS_OF_16)
+        room = {"smem": spread_bytes(clusters), "preferred_smem_carveout": 100, "cooperative": config.parts > 1}
     kernel.launch(grid=grid, block=block, cluster=cluster, stream=stream, use_pdl=True, **room)
 
 

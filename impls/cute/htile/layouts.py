@@ -59,8 +59,10 @@ LAYER_BLOCKS = {
 }
 LAYER_IDLE = (6, 6.5)  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the second block idle
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
-# 7.2 us in the layout for many rows; from 64 rows on this loses.
-FEW_SHARE_BYTES = 8 * 1024
+# 7.2 us in the layout for many rows; from 64 rows on this loses. FEW_VECTORS: of 16 bits, of a thread.
+FEW_SHARE_BYTES, FEW_VECTORS = 8 * 1024, 7
+GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
+CTA_BYTES = 1024  # of shared memory, that each CTA costs besides
 APART_THREADS, APART_VECTORS = 256, 2
 
 
@@ -106,7 +108,21 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
     cluster = min(MAX_CLUSTER[architecture], power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
     each = share(whole.vectors, cluster)
-    return _clusters(whole, cluster, 128 if each <= 4 * 128 else 256 if each <= 8 * 256 else 512)
+    return replace(_clusters(whole, cluster, few_threads(each, itemsize)), spread=cluster > SAFE_CLUSTER)
+
+
+def few_threads(vectors: int, itemsize: int) -> int:
+    """Of a CTA with so many vectors of a row. With up to 384, a multiprocessor has registers for two CTAs."""
+    most = FEW_VECTORS * itemsize // 2
+    return 192 if vectors <= 3 * 192 else 256 if vectors <= 8 * 256 else 384 if vectors <= most * 384 else 512
+
+
+def spread_bytes(clusters):
+    """The shared memory, at most 227 KiB, of CTAs of which a multiprocessor then takes as many as clusters fall to a group.
+
+    Left alone, the GPU puts some clusters side by side while other groups are idle: nine rows of 140 KiB take a third longer.
+    """
+    return (SHARED_BYTES["sm_90"] // CTA_BYTES + 1) // ((clusters + GROUPS_OF_16 - 1) // GROUPS_OF_16) * CTA_BYTES - CTA_BYTES
 
 
 def choose_apart(columns: int, itemsize: int, aligned: bool = True) -> RowTileConfig:

@@ -207,9 +207,14 @@ def fetch(context: SplitContext, row: Int32, tag: Int32, direct: cutlass.Constex
 @cute.jit
 def send(context: SplitContext, place: cute.Pointer, tag: Int32, pair: tuple):
     """Write a pair with its tag, by one thread of the warp."""
-    words = [(Int64(tag) << 32) | (Int64(value.bitcast(Int32)) & Int64(0xFFFFFFFF)) for value in pair]
     if context.thread % WARP == 0:
-        cute.arch.inline_ptx("st.relaxed.gpu.global.v2.b64 [{$r0}], {{$r1}, {$r2}};", read_only_args=[place.toint(), *words])
+        put(place, tag, pair)
+
+
+def put(place: cute.Pointer, tag: Int32, pair: tuple):
+    """Write a pair with its tag: two words at once."""
+    words = [(Int64(tag) << 32) | (Int64(value.bitcast(Int32)) & Int64(0xFFFFFFFF)) for value in pair]
+    cute.arch.inline_ptx("st.relaxed.gpu.global.v2.b64 [{$r0}], {{$r1}, {$r2}};", read_only_args=[place.toint(), *words])
 
 
 def peek(place: cute.Pointer) -> tuple[Int64, Int64]:

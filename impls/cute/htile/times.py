@@ -7,22 +7,22 @@ A time is what a plain copy takes, and what a softmax waits beyond that: fitted 
 from __future__ import annotations
 
 from .config import REGISTERS, SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
+from .layouts import CTA_BYTES, GROUPS_OF_16
 
-COPY = 1.4  # a launch and a trip to memory
+COPY = 1.66  # a launch and a trip to memory
 MIB = 0.5  # a MiB that is read and written
-CTA_EXCHANGE, CLUSTER_EXCHANGE = 0.3, 0.6  # among the warps of a CTA, the CTAs of a cluster
-SHARED_TRIP = 0.25  # to shared memory and back
+CTA_EXCHANGE, CLUSTER_EXCHANGE = 0.3, 0.5  # among the warps of a CTA, the CTAs of a cluster
+PARTS_EXCHANGE = 0.5  # of the clusters that share a row, besides
+SHARED_TRIP = 0.45  # to shared memory and back
 SHARE_KIB = 1 / 30  # of a CTA's share, which comes before the exchange and goes after it
-TRIM_KIB = 1 / 140  # more of it where rows of 16 bits start anywhere
-CLUSTERS_OF_16 = 112 / 132  # of the multiprocessors: seven groups of sixteen
-GROUPS_OF_16 = 7  # beyond these, groups that have a cluster fewer than others wait for them, in part
-HIDDEN = 2.0  # such turns after which the CTAs beside one another hide the rest
-SINGLE, SINGLE_KIB = 2.3, 1 / 40  # one row over the whole GPU: its exchange, and a KiB of a share
-DIRECT, DIRECT_CTA = 0.9, 1 / 50  # instead of SINGLE, without teams: for a row, and each of its CTAs
-RING = 3.2  # several: from the first row's arrival to the last one's way out
-RING_ROW, ROW_STEP = 0.6, 0.16  # the least between two of its rows, and what it is beyond their bytes
-FULL_RING, STAGE = 6, 0.04  # stages below which memory waits for the ring: for each one missing, this part of its time
-THREADS, CTA_BYTES = 2048, 1024  # of a multiprocessor; the shared memory that each CTA costs besides
+TRIM_KIB = 1 / 100  # more of it where rows of 16 bits start anywhere
+HIDDEN = 2.2  # such turns after which the CTAs beside one another hide the rest
+SINGLE, SINGLE_KIB = 2.0, 1 / 38  # one row over the whole GPU: its exchange, and a KiB of a share
+DIRECT, DIRECT_CTA = 1.25, 1 / 80  # instead of SINGLE, without teams: for a row, and each of its CTAs
+RING = 2.9  # several: from the first row's arrival to the last one's way out
+RING_ROW, ROW_STEP = 0.45, 0.11  # the least between two of its rows, and what it is beyond their bytes
+FULL_RING, STAGE = 6, 0.057  # stages below which memory waits for the ring: for each one missing, this part of its time
+THREADS = 2048  # of a multiprocessor
 
 
 def cluster_time(rows: int, config: RowTileConfig, processors: int, tiles: int = 1) -> float:
@@ -36,10 +36,10 @@ def cluster_time(rows: int, config: RowTileConfig, processors: int, tiles: int =
     kib = config.cta_vectors * VECTOR_BYTES / 1024
     wait += kib * (SHARE_KIB + TRIM_KIB * is_trimmed) + (0 if in_registers else SHARED_TRIP)
     beside = ctas(config, tiles)
-    room = processors * (CLUSTERS_OF_16 if config.cluster == 16 else 1) * beside / config.cluster
+    room = beside * (GROUPS_OF_16 if config.cluster == 16 else processors / config.cluster)
     turns = max(0.0, rows / room - 1) / beside
     wait *= 1 + (turns if beside == 1 else min(turns, HIDDEN))
-    if config.cluster == 16 and rows > GROUPS_OF_16:
+    if config.cluster == 16 and rows > GROUPS_OF_16:  # groups that have a cluster fewer than others wait for them, in part
         rows += -rows % GROUPS_OF_16 / 2
     return COPY + rows * _row(config, tiles) + wait
 
@@ -48,7 +48,7 @@ def ctas(config: RowTileConfig, tiles: int = 1) -> int:
     """CTAs that a multiprocessor takes at a time, by the registers that softmax had in sixty layouts, rounded."""
     registers = (32 if config.aligned else 40) + config.beside * 4 * tiles
     if config.keep == "registers":
-        registers = 32 + config.vectors_per_thread * config.vector * tiles
+        registers = 24 + config.vectors_per_thread * config.vector * tiles
     if config.resident:
         registers = REGISTERS // (config.resident * config.threads)
     shared = SHARED_BYTES["sm_90"] // (config.shared_bytes(tiles) + CTA_BYTES)

@@ -42,23 +42,22 @@ class Softmax:
 @cute.jit
 def softmax(context: RowContext, row: RowLoader, out: RowStorer, online: cutlass.Constexpr, log: cutlass.Constexpr) -> Float32:
     """Write the softmax of a row that is there, from `row.values` and `row.again`; the sum of its exponentials."""
-    turns, group = const_expr(context.config.vectors_per_thread), context.config.group
-    maximum = -Float32.inf
-    for turn in cutlass.range_constexpr(turns):
-        maximum = row.values(turn).reduce(MAX, maximum, 0)
-    maximum = warp_reduce(maximum, MAX, group) if online else row_reduce(maximum, MAX, context.reduction, stage=0)
-
-    powers = Powers(context, row, maximum, out.dtype, log)
-    total = powers.total()
+    powers = Powers(context, row, top_of(context, row, online), out.dtype, log)
     if const_expr(online):
-        base, total = merge(powers.base, warp_reduce(total, ADD, group), context.reduction)
+        base, total = merge(powers.base, powers.warp_total(), context.reduction)
     else:
-        base, total = powers.base, row_reduce(total, ADD, context.reduction, stage=1)
-
-    scale = powers.scale(base, total)
-    for turn in cutlass.range_constexpr(turns):
-        out.store(turn, powers.normalised(turn, base, scale))
+        base, total = powers.base, row_reduce(powers.total(), ADD, context.reduction, stage=1)
+    powers.store(out, base, total)
     return total
+
+
+@cute.jit
+def top_of(context: RowContext, row: RowLoader, of_warp: cutlass.Constexpr) -> Float32:
+    """The maximum of this warp's part of a row, or of the row."""
+    maximum = -Float32.inf
+    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
+        maximum = row.values(turn).reduce(MAX, maximum, 0)
+    return warp_reduce(maximum, MAX, context.config.group) if of_warp else row_reduce(maximum, MAX, context.reduction, stage=0)
 
 
 class Powers:
@@ -87,6 +86,16 @@ class Powers:
             if const_expr(self.kept):
                 self.tile.vector(turn).store(power)
         return total
+
+    def warp_total(self) -> Float32:
+        return warp_reduce(self.total(), ADD, self.config.group)
+
+    @cute.jit
+    def store(self, out: RowStorer, base: Float32, total: Float32):
+        """Write the row, from its base and sum; their last use."""
+        scale = self.scale(base, total)
+        for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+            out.store(turn, self.normalised(turn, base, scale))
 
     def scale(self, base: Float32, total: Float32) -> Float32:
         """The factor of `normalised`, or what it subtracts, from the whole row's base and sum."""
