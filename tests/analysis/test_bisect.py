@@ -1,5 +1,3 @@
-"""The search for a commit."""
-
 import math
 import re
 

@@ -1,5 +1,3 @@
-"""Claims of others next to records."""
-
 import re
 from dataclasses import replace
 

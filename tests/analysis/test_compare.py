@@ -1,5 +1,3 @@
-"""Two runs, cell by cell."""
-
 import math
 import random
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""How sure means over cases are."""
-
 import math
 import random
 import statistics

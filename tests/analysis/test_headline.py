@@ -1,5 +1,3 @@
-"""What a run says first, on page, terminal and badge."""
-
 import math
 import re
 import xml.etree.ElementTree as ET

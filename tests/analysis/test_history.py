@@ -1,5 +1,3 @@
-"""Runs over time."""
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What failing cases have in common."""
-
 import itertools
 
 from hypothesis import given

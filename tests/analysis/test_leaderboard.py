@@ -1,5 +1,3 @@
-"""Ranks, ties, daggers, heats and the score."""
-
 import math
 from unittest.mock import Mock
 

@@ -1,5 +1,3 @@
-"""All runs in short."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Where an implementation loses, and why."""
-
 from dataclasses import astuple, replace
 
 from hypothesis import given

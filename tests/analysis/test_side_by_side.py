@@ -1,5 +1,3 @@
-"""Several runs in one table."""
-
 import csv
 import io
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Sealed and open times."""
-
 import itertools
 from dataclasses import replace
 

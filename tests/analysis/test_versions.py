@@ -1,5 +1,3 @@
-"""Two versions in one run."""
-
 from dataclasses import replace
 
 from support.builders import ended, run, softmax_case, timed

@@ -1,5 +1,3 @@
-"""Files in a working directory of a test's own."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""softbench's own operators in files."""
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""From a model to a profile."""
-
 import errno
 import re
 from pathlib import Path

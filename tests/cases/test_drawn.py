@@ -1,5 +1,3 @@
-"""Drawn cases, and the search with them."""
-
 import hashlib
 import json
 import resource

@@ -1,5 +1,3 @@
-"""shapes.yaml, and how cases are selected."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The operators attention and attention_causal."""
-
 import math
 from dataclasses import replace
 

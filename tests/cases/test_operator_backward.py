@@ -1,5 +1,3 @@
-"""softmax_backward."""
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,5 +1,3 @@
-"""Operators in files as they are read."""
-
 from dataclasses import replace
 from pathlib import Path
 

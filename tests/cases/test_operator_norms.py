@@ -1,5 +1,3 @@
-"""RMSNorm and LayerNorm."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""Words, inputs and the references of softmax and its gradient."""
-
 import itertools
 import math
 from functools import partial

@@ -1,5 +1,3 @@
-"""The bundled profiles, and what of them is cut for a CPU."""
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Implementation files are read and never imported."""
-
 import os
 import re
 from pathlib import Path

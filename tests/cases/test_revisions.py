@@ -1,5 +1,3 @@
-"""Implementations at a revision of git, or in another folder."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""`softbench bisect`."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""`softbench`: pages and tables from records, and docs/commands.md."""
-
 import argparse
 import re
 import shlex

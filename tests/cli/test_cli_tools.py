@@ -1,5 +1,3 @@
-"""`softbench list`, `show`, `new` and `completion`."""
-
 import ast
 import importlib.util
 import re

@@ -1,5 +1,3 @@
-"""`softbench compare`."""
-
 import csv
 import io
 from pathlib import Path

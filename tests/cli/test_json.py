@@ -1,5 +1,3 @@
-"""--format json and csv."""
-
 import csv
 import io
 import json

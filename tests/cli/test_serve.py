@@ -1,5 +1,3 @@
-"""`softbench serve`."""
-
 import json
 import os
 import signal

@@ -1,5 +1,3 @@
-"""`softbench site`."""
-
 import os
 import resource
 import sys

@@ -1,5 +1,3 @@
-"""Runs sent as files, and their review."""
-
 import hashlib
 import json
 import lzma

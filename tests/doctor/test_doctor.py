@@ -1,5 +1,3 @@
-"""Parts of `softbench doctor`."""
-
 import math
 import re
 from collections import Counter

@@ -1,5 +1,3 @@
-"""What workers answer, right or nonsense."""
-
 import json
 import signal
 import socket

@@ -1,5 +1,3 @@
-"""What the parent sees of turns."""
-
 import random
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""Other load on this CPU, and the number of threads."""
-
 import os
 import subprocess
 import sys

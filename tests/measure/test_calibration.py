@@ -1,5 +1,3 @@
-"""Clocks against kernels of known duration."""
-
 from dataclasses import replace
 from types import SimpleNamespace
 

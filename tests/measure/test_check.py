@@ -1,5 +1,3 @@
-"""The checker."""
-
 import functools
 import math
 import re

@@ -1,5 +1,3 @@
-"""Plans of samples, their buffers, and the clock of machines without a GPU."""
-
 import gc
 import math
 import threading

@@ -1,5 +1,3 @@
-"""What an implementation's process can do to others."""
-
 import contextlib
 import ctypes
 import errno

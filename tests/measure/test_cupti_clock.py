@@ -1,5 +1,3 @@
-"""The device clock on a simulated GPU."""
-
 import random
 from dataclasses import asdict
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""What a machine is and lacks."""
-
 import ctypes
 import sys
 import uuid

@@ -1,5 +1,3 @@
-"""Runs on one device take turns."""
-
 import errno
 import json
 import os

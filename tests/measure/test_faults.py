@@ -1,5 +1,3 @@
-"""An implementation that misbehaves costs its own cell: real files and processes."""
-
 import functools
 import os
 import re

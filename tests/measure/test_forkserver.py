@@ -1,5 +1,3 @@
-"""Where workers come from and how they end."""
-
 import os
 import signal
 import subprocess

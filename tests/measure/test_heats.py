@@ -1,5 +1,3 @@
-"""Before heats: trials, who shares a heat, and a lack of memory."""
-
 import math
 import random
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Launches that overwrite an input."""
-
 from dataclasses import asdict, replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Times that no machine can reach."""
-
 from functools import partial
 
 import pytest

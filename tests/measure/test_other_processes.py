@@ -1,5 +1,3 @@
-"""Other processes on the GPU."""
-
 import os
 import subprocess
 import sys

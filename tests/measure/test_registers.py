@@ -1,5 +1,3 @@
-"""Resources of a cubin, and --softbench-registers."""
-
 import importlib
 from contextlib import closing
 

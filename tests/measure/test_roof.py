@@ -1,5 +1,3 @@
-"""The roofs by mix of reads and writes."""
-
 import re
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""One heat on simulated entrants."""
-
 from dataclasses import replace
 
 import pytest

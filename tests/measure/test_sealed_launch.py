@@ -1,5 +1,3 @@
-"""A referee's launches on the CPU."""
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""What an author sees of a failure."""
-
 from pathlib import Path
 
 import pytest

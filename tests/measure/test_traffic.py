@@ -1,5 +1,3 @@
-"""Memory traffic, by the profiler's table."""
-
 import json
 import os
 import sys

@@ -1,5 +1,3 @@
-"""Deaths of shared processes, and the way from author to referee."""
-
 from dataclasses import replace
 from types import SimpleNamespace
 

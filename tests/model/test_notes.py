@@ -1,5 +1,3 @@
-"""Notes as sentences."""
-
 from types import SimpleNamespace
 
 from softbench.measure.contest.rounds import Heat

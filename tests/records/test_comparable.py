@@ -1,5 +1,3 @@
-"""What one table may hold, and whether two runs agree."""
-
 import re
 from dataclasses import replace
 

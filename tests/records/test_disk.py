@@ -1,5 +1,3 @@
-"""A disk that is full, gone or damaged."""
-
 import json
 import re
 from collections import Counter

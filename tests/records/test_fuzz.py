@@ -1,5 +1,3 @@
-"""Any file of records is read, or is one clear error."""
-
 import contextlib
 import json
 import os

@@ -1,5 +1,3 @@
-"""Runs on disk."""
-
 import errno
 import json
 import os

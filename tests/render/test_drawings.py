@@ -1,5 +1,3 @@
-"""Figures and badges as SVG."""
-
 import itertools
 import re
 import xml.etree.ElementTree as ET

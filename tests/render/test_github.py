@@ -1,5 +1,3 @@
-"""What GitHub gets."""
-
 import json
 import math
 import re

@@ -1,5 +1,3 @@
-"""Terms of the page."""
-
 from support import outline, pages
 
 from softbench.render.report.glossary import explained, words

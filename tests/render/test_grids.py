@@ -1,5 +1,3 @@
-"""Heat maps as SVG."""
-
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter

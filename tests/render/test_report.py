@@ -1,5 +1,3 @@
-"""The page as a whole."""
-
 import itertools
 import os
 import re

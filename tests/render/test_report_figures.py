@@ -1,5 +1,3 @@
-"""What the figures draw."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the panels of the page say."""
-
 from dataclasses import replace
 
 import pytest

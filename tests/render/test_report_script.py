@@ -1,5 +1,3 @@
-"""The page's script in V8."""
-
 import json
 import re
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What a page says its figures rest on."""
-
 from dataclasses import replace
 
 from support import pages

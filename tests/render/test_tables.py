@@ -1,5 +1,3 @@
-"""Terminal tables and exports."""
-
 import csv
 import io
 import re

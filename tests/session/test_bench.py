@@ -1,5 +1,3 @@
-"""The order and the budgets of cases."""
-
 import math
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace

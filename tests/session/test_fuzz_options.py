@@ -1,5 +1,3 @@
-"""Any shapes.yaml, claims or option is read, or is one clear error."""
-
 from pathlib import Path
 
 import yaml

@@ -1,5 +1,3 @@
-"""Runs on GitHub."""
-
 import os
 import re
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""SIGKILL and Ctrl-C at any moment."""
-
 import contextlib
 import os
 import signal

@@ -1,5 +1,3 @@
-"""Rungs of ladders, and who asks for them."""
-
 from support.builders import softmax_case, variant
 from support.grids import over
 from support.options import read

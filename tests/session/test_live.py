@@ -1,5 +1,3 @@
-"""The board of a running contest."""
-
 import io
 import socket
 from contextlib import nullcontext

@@ -1,5 +1,3 @@
-"""What a running contest says of itself."""
-
 from itertools import pairwise
 from types import SimpleNamespace
 

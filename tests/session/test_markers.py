@@ -1,5 +1,3 @@
-"""Markers on cells, pytest-benchmark's options, and `--softbench-debug`."""
-
 import pytest
 from support.bisected import SHAPES
 from support.projects import bench, project, record_lines

@@ -1,5 +1,3 @@
-"""The GPUs, orders and files of workers."""
-
 import os
 import signal
 from dataclasses import replace

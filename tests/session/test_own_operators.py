@@ -1,5 +1,3 @@
-"""Operators of a project's own."""
-
 import re
 import shutil
 from pathlib import Path

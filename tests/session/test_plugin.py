@@ -1,5 +1,3 @@
-"""pytest --softbench as its users see it."""
-
 import re
 from collections import Counter
 

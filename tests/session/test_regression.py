@@ -1,5 +1,3 @@
-"""--softbench-baseline."""
-
 import re
 import shutil
 import sys

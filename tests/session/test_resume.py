@@ -1,5 +1,3 @@
-"""--softbench-resume."""
-
 import json
 import re
 import shutil

@@ -1,5 +1,3 @@
-"""pytest's options as one object."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Whole runs on an emulated terminal."""
-
 import itertools
 import re
 

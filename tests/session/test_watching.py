@@ -1,5 +1,3 @@
-"""--softbench-watch."""
-
 import re
 import signal
 import subprocess
