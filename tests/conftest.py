@@ -115,14 +115,12 @@ def copied(whole_run, tmp_path):
 
 @pytest.fixture
 def cwd(tmp_path, monkeypatch):
-    """A working directory of the test's own."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def warm_runs(monkeypatch):
-    """What this process starts in Python starts warm."""
     monkeypatch.setattr(subprocess, "Popen", warm.popen(PYTHONPATH))
 
 
@@ -148,7 +146,6 @@ def says(capsys):
 
 @pytest.fixture
 def world(monkeypatch):
-    """The simulated workers of contests."""
     from support.simulated import World
 
     return World(monkeypatch)
@@ -156,7 +153,6 @@ def world(monkeypatch):
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    """A machine without a GPU."""
     monkeypatch.setattr(device, "gpus", lambda: ())
 
 
@@ -173,14 +169,11 @@ def here(pytester, no_gpu):
 
 @pytest.fixture
 def collected(here):
-    """What `here` would run."""
     return lambda *arguments: [line for line in here("--collect-only", "-q", *arguments).outlines if "::" in line]
 
 
 @pytest.fixture
 def refusal(here):
-    """The one line with which `here` refuses."""
-
     def run(*arguments):
         result = here(*arguments)
         assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()

@@ -15,7 +15,6 @@ CASE, OTHER = softmax_case(), softmax_case(8)
 
 
 def search(count, first, blind=frozenset()):
-    """What is left, and how many commits were tried; `first` is the first bad one, the blind ones say nothing."""
     verdicts, tried = [""] * (count - 1) + [BAD], 0
     while (index := bisect.following(verdicts)) is not None:
         verdicts[index] = OPEN if index in blind else BAD if index >= first else GOOD

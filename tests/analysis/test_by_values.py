@@ -10,7 +10,6 @@ from softbench.render import report, tables
 
 
 def measured(slower, spread):
-    """Two sizes with normal values and single peaks, with which `lazy` takes `slower` as long in the first."""
     records = []
     for times in (1, 2):
         for distribution in ("normal", "peaked"):

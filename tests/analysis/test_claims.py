@@ -49,7 +49,6 @@ def stability(reason="NaN where a number is expected: row 0"):
 
 
 def sizes(**ns_an_element):
-    """Times of 2 us and a share in proportion to the size; a copy is the roof."""
     return [
         timed(row(size), name, 2000 + size * ns, role="roof" if name == "copy" else "entrant")
         for size in SIZES
@@ -58,7 +57,6 @@ def sizes(**ns_an_element):
 
 
 def ladder(**us):
-    """A time for each rung on the large matrices, and 9 us a call on a small one."""
     shapes = ((32768, 1024), (32768, 4096), (16384, 8192), (8192, 16384), (4096, 32768), (4096, 131072))
     records = []
     for case in (softmax_case(*shape, "float32") for shape in shapes):

@@ -134,7 +134,6 @@ def test_of_declared_failures_a_change_comes_last():
 
 
 def many(ratios, other_roofs=()):
-    """A kernel in one case per ratio, some with another roof kernel."""
     before, after = [], []
     for at, ratio in enumerate(ratios):
         case, roof = softmax_case(64, 256 * (at + 1)), variant("copy", params=(("x", at in other_roofs),))

@@ -28,7 +28,6 @@ def times(case=CASE, **ns):
 
 
 def heats(a, b, drift):
-    """a runs in heat 0; b in heat 1, where everything takes `drift` times as long."""
     anchors = []
     for name, ns, role in (("copy", 100_000, "roof"), ("torch_eager", 200_000, "reference")):
         both = (samples(ns, heat=0), samples(ns * drift, heat=1))
@@ -183,7 +182,6 @@ TIMES = st.lists(st.floats(1.1e4, 1e7), min_size=4, max_size=4)
 
 @given(TIMES, TIMES, TIMES, st.integers(0, 3))
 def test_a_refusal_costs_unless_the_pass_was_too_slow(own, second, third, at):
-    """The first of three implementations refuses one of four cases; times are ns."""
     cases = [softmax_case(columns=1024 << step) for step in range(4)]
     named = zip(("own", "second", "third"), (own, second, third), strict=True)
     cells = [timed(case, name, ns, spread=0) for name, times in named for case, ns in zip(cases, times, strict=True)]

@@ -1,5 +1,3 @@
-"""The claims files of this repository."""
-
 from support.paths import KEPT, ROOT
 
 from softbench import resources

@@ -38,7 +38,6 @@ EAGER = {(case.id, "torch_eager"): 10_000 for case in (CASE, OTHER)}
 
 
 def cells(section):
-    """(case, implementation) -> median ns a launch, to the next ten."""
     found = leaderboard.build(section.run).cases
     return {(c.case.id, name): round(cell.latency_ns or 0, -1) for c in found for name, cell in c.cells.items()}
 

@@ -18,7 +18,6 @@ def cell(name, ns=1e4, **changes):
 
 
 def paired(ratio):
-    """`mine` takes ratio times as long as `mine@v1`."""
     old = tuple(tuple(1_000_000 + 1000 * ((p * 7 + r) % 5) for r in range(4)) for p in range(8))
     new = tuple(tuple(round(ns * ratio) + (p % 3) * 500 for ns in rounds) for p, rounds in enumerate(old))
     return pairs(*(cell(n, samples=(Samples("graph", 20, ns, "cold", 0),)) for n, ns in (("mine", new), ("mine@v1", old))))

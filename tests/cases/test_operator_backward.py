@@ -14,7 +14,6 @@ question = partial(checked.question, "softmax_backward")
 
 
 def drawn(case):
-    """Inputs, and what is expected of all rows."""
     inputs = OPERATOR.make_inputs(case, "cpu", 0)
     (expected,) = OPERATOR.expected(case, inputs, slice(0, case.rows), "cpu")
     return *inputs, expected

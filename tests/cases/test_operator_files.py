@@ -16,7 +16,6 @@ from softbench.resources import MAX_BYTES, bundled_operators
 
 @pytest.fixture(autouse=True)
 def folder(cwd):
-    """Empty; afterwards no operator of a file is known."""
     (cwd / "operators").mkdir()
     yield cwd / "operators"
     operators.use(())

@@ -41,7 +41,6 @@ def simulated(commits, monkeypatch):
 
 @pytest.fixture
 def on_a_cpu(monkeypatch, warm_runs):
-    """Contests are measured."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 

@@ -23,7 +23,6 @@ KERNEL = b"raise SystemExit('this file was imported')\n"
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    """A bare remote and its clone mine/, with the run `first` in reports/ and its source in kernels/."""
     git(tmp_path, "init", "-q", "--bare", "remote.git")
     git(tmp_path, "clone", "-q", "remote.git", "mine")
     monkeypatch.chdir(tmp_path / "mine")

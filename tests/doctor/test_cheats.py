@@ -47,8 +47,6 @@ def ended(status, reason):
 
 
 class Examined(NamedTuple):
-    """What `softbench doctor` ended with and printed, and its records of the examples."""
-
     code: int
     text: str
     records: dict[str, Record]

@@ -24,7 +24,6 @@ def target(card=None, reports=Path("reports"), contests=None):
 
 
 def outcomes(**changes):
-    """Records of all examples, caught in words like theirs, but for those that are given."""
     words = {e.name: e.word.replace("\\", "").strip("^$").split("|")[0] for e in examples.EXAMPLES}
     exact = {
         "low_precision": "low precision: row 7, column",

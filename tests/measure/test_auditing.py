@@ -18,8 +18,6 @@ MS = 1_000_000
 
 
 class World:
-    """Two honest entrants, a roof and one that is tried, whose clocks and processor time are told."""
-
     def __init__(self, monkeypatch, cores=2, clock="wall"):
         self.now = 0
         monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic_ns=lambda: self.now))

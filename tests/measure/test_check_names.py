@@ -144,8 +144,6 @@ OVERRUN = "wrote past the end of {}: 1 bytes changed, first {} bytes after it"
 
 
 class Card:
-    """Host memory in place of a GPU's: one region of canaries, from which outputs are cut."""
-
     def __init__(self, monkeypatch):
         self.history = BEFORE
         self.keep = []

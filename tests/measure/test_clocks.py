@@ -24,7 +24,6 @@ CASE = softmax_case(4, 64, "float32")
 
 
 def planned(case, l2_bytes=L2_BYTES):
-    """The plan of a softmax case, and the bytes of its input, which are those of its output as well."""
     one = case.elements * DTYPE_BYTES[case.dtype]
     return plan_graph(one, one, l2_bytes, PEAK_GB_S), one
 

@@ -109,8 +109,6 @@ def sampled(gpu, launch, plan=PLAN, *more):
 
 
 def launch_of(gpu, *kernels_ns, host_ns=0, seen=None):
-    """A launch of kernels. `seen` gets the place and a value of inputs."""
-
     def launch(x):
         if seen is not None:
             seen.append((x.data_ptr(), x[0, 0].item()))

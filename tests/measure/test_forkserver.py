@@ -53,7 +53,6 @@ def kill(forkserver):
 
 
 def _prepare(folder, name, code=""):
-    """To run a file, which is written if its code is given."""
     if code:
         (folder / f"{name}.py").write_text(code)
     return prepare(NEXT, folder / f"{name}.py", name)

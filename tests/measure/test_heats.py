@@ -20,7 +20,6 @@ ALWAYS = ["roof", "eager"]
 
 
 def free_for(placements, each=1000):
-    """The smallest free memory that holds this many placements."""
     free = int(placements * each / (1 - RESERVE)) - 2
     while admission.room(each, free) < placements:
         free += 1

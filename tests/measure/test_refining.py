@@ -71,7 +71,6 @@ def test_a_decided_case_is_not_open(world, monkeypatch):
 
 @pytest.fixture
 def undecided(monkeypatch):
-    """Nobody is decided at the first look, and everybody at the second."""
     monkeypatch.setattr(Heat, "_undecided", lambda self, active: list(active) if len(self.readings) < stats.LOOKS[1] else [])
 
 

@@ -37,7 +37,6 @@ def measured(world, readings, *entrants, budget_s=1e9):
 
 
 def placed(entrant, clock="graph"):
-    """The placements (from 1) in which there are rounds by a clock."""
     return [p + 1 for s in entrant.samples if s.clock == clock for p, rounds in enumerate(s.ns) if rounds]
 
 

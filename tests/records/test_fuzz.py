@@ -137,7 +137,6 @@ def test_a_run_cut_at_every_byte(folder, run, monkeypatch, end):
 
 
 def whole_cells(data):
-    """Lines after the header that are JSON; the last one may lack its end."""
     found = 0
     for row in data.split(b"\n")[1:]:
         with contextlib.suppress(ValueError):

@@ -32,12 +32,10 @@ WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", di
 
 
 def words(header):
-    """All names in the first column of a table, in order; a row may have several."""
     return [name for row in rows(PAGE, header) for name in re.findall(r"`(\w+)`", row[0])]
 
 
 def type_word(hint):
-    """What the page calls the JSON of an annotation."""
     origin, arguments = get_origin(hint), [a for a in get_args(hint) if a not in (type(None), ...)]
     if origin in (Union, types.UnionType):
         return type_word(arguments[0])
@@ -54,7 +52,6 @@ def type_word(hint):
 
 
 def full_line():
-    """A cell with a value in every field, as it is written."""
     record = timed(
         softmax_case(),
         "mine",

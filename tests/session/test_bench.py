@@ -77,8 +77,6 @@ CASES = tuple(softmax_case(rows) for rows in (1, 2, 3, 4))
 
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
-    """Measures four cases, of which three are open for one, two and one looks more."""
-
     def run(raises=None, run_budget_s=0.0):
         looks = dict(zip(CASES, (1, 2, 3, 2), strict=True))
         gaps = dict(zip(CASES, (0.0, 0.01, 0.02, 0.001), strict=True))

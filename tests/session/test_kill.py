@@ -25,8 +25,6 @@ if (Path(__file__).parent / "sleep").exists():
 
 
 class Sleepy(Command):
-    """With one implementation that sleeps, in the second case, while asked to."""
-
     def __init__(self, folder):
         super().__init__(folder, [(8, 32), (8, 64), (8, 96)], ["honest", "sleeper"])
         write(folder / "mine", "honest")

@@ -24,8 +24,6 @@ FIELD = [
 
 
 class Terminal(io.StringIO):
-    """What pytest takes for a terminal; every write is kept."""
-
     encoding = "utf-8"
 
     def __init__(self, columns=80, lines=24):

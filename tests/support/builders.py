@@ -93,5 +93,4 @@ def written(folder, *records, **changes):
 
 
 def refused(words):
-    """A block in which a store refuses records, in such words."""
     return pytest.raises(store.StoreError, match=words)

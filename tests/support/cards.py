@@ -10,8 +10,6 @@ CARDS = tuple(replace(H200, pci=f"0000:0{n}:00.0", uuid=f"GPU-{n}") for n in ran
 
 
 class Nvml(ModuleType):
-    """nvidia-ml-py with one GPU; None stands for what is not supported."""
-
     NVMLError = type("NVMLError", (Exception,), {})
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
 

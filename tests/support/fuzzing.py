@@ -104,7 +104,6 @@ ACCIDENTS = (_cut, _lose, _repeat, _insert, _flip, _move_line, _recode)
 
 
 def hostile(random, depth=0):
-    """Any JSON value."""
     kind = random.randint(0, 8 if depth < 3 else 5)
     if kind <= 1:
         return random.choice(TEXTS)

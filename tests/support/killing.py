@@ -66,11 +66,9 @@ class Command:
         return self.running
 
     def go_on(self, **how):
-        """Resume the run of the command before if there was one."""
         return self.start(*(("--softbench-resume", "latest") if self.files() else ()), **how)
 
     def finish(self, *codes):
-        """Resume the latest run, which must end by itself. Its records."""
         self.start("--softbench-resume", "latest")
         self.ended(*codes)
         return self.records()
@@ -99,7 +97,6 @@ class Command:
         return {(f"softmax-float32-{rows}x{columns}", *one) for rows, columns in self.shapes for one in who}
 
     def left(self):
-        """Its processes and temporary files; "" for nothing."""
         alive = {pid: name_of(pid) for pid in processes(self.mark)}
         files = [str(path) for path in self.temporary.glob("*softbench-*")]
         return "; ".join(str(found) for found in (alive, files) if found)
@@ -137,7 +134,6 @@ def cells(run):
 
 
 def kill_while_running(command, random, roles, pause, most):
-    """Kills up to `most` until the command ends; returns what was killed."""
     killed = []
     while len(killed) < most:
         with contextlib.suppress(subprocess.TimeoutExpired):

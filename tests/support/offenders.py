@@ -59,8 +59,6 @@ def {name}(case{arguments}):
 
 @dataclass(frozen=True)
 class Arena:
-    """A folder of implementations, and a contest among them."""
-
     folder: Path
     mark: str
     contest: Contest
@@ -138,7 +136,6 @@ def until(condition, limit_s=5):
 
 
 def passed(records, names=("honest",)):
-    """With samples where the case is timed."""
     return all(records[n].status.value == "PASSED" and (bool(records[n].clock("wall")) or not records[n].case.timed) for n in names)
 
 

@@ -72,7 +72,6 @@ def outline(page):
 
 
 def unpacked(page, key):
-    """What a packed element of the page holds."""
     return gzip.decompress(base64.b64decode(page.find(key).text)).decode()
 
 

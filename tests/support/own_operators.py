@@ -1,5 +1,3 @@
-"""A project with operators of its own."""
-
 from support.readers import FILES
 
 GELU = FILES["operators/gelu.py"]

@@ -56,7 +56,6 @@ def shown(run, **arguments):
 
 
 def stored(folder):
-    """`everything`, as the only run of a folder's reports."""
     run = everything()
     make.stored(folder / "reports", run)
     return run

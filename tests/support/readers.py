@@ -53,7 +53,6 @@ def ran(folder, **environment):
 
 
 def expected(**words):
-    """`words` on dense rows; row_block refuses views."""
     found = {(name, "contiguous"): word for name, word in words.items()}
     for view in VIEWS:
         found |= {("any_view", view): words["any_view"], ("row_block", view): "UNSUPPORTED"}

@@ -45,8 +45,6 @@ def submission(name, first="pass", **changes):
 
 
 class Server:
-    """It is ended with the block; it may be killed and started again."""
-
     def __init__(self, folder, *options):
         self.folder, self._options = folder, options
         self.jobs_folder = folder / "queue" / "jobs"

@@ -50,7 +50,6 @@ class World:
         return entrant
 
     def pair(self, ns=1e6, **how):
-        """Two entrants "a" and "b", of which b takes so long."""
         return self.enter("a", **how), self.enter("b", ns, **how)
 
     def ask(self, requests):
@@ -77,7 +76,6 @@ class World:
         return Answer(True, {"ns": ns})
 
     def operations(self, of=None):
-        """The initials of what was asked."""
         return "".join(operation[0] for operation, entrant in self.log if of in (None, entrant))
 
     def heat(self, *entrants, budget_s=1e9, lead_in_s=0.02, **more):

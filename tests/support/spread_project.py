@@ -112,8 +112,6 @@ FAKE_HOST=$host PYTHONPATH="bin:$PWD:$PYTHONPATH" exec $away sh -c "$command"
 
 
 class Command:
-    """`pytest --softbench` on three GPUs that there are not, with four implementations."""
-
     def __init__(self, folder):
         project(folder)
         (folder / "shapes.yaml").write_text(SHAPES)
