@@ -22,17 +22,8 @@ TEST_PACKAGES = (
 """Modules that come with the extra `test`: a file of tests that lacks one is skipped, and says what to install."""
 
 STARTS_SOMETHING = {
-    "subprocess",
-    "python",
-    "torch",
-    "bench",
-    "started",
-    "arena",
-    "interpreted",
-    "Forkserver",
-    "Command",
-    "WorkerPool",
-    "warm",
+    *("subprocess", "python", "torch", "bench", "started", "arena", "interpreted"),
+    *("Forkserver", "Command", "WorkerPool", "warm"),
 }
 """Names in a module of tests that starts processes, or needs a library that takes seconds to load."""
 INNER_PYTEST = {"pytester", "here", "whole_run", "warm_runs"}

@@ -134,7 +134,6 @@ def test_list_has_ones_own(says):
 WORDS = {"torch": "PASSED", "triton": "CHECKED"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_new_runs_as_it_is_by_the_command_that_it_names(folder, says, language):
     text = says("new", "mine", "--language", language)
@@ -151,7 +150,6 @@ def test_new_runs_as_it_is_by_the_command_that_it_names(folder, says, language):
     assert re.search(rf"::mine(\[num_warps=4\])? {WORDS[language]}", done.stdout), done.stdout
 
 
-@pytest.mark.slow
 def test_new_writes_an_operator_with_its_shapes(folder, says):
     text = says("new", "--operator", "mine")
     assert text.startswith("written: operators/mine.py\nwritten: shapes.yaml\n")

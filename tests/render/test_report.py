@@ -102,7 +102,6 @@ def _full(page):
         assert all(any(series["x"] for series in view["series"]) for view in made[figure.attributes["data-figure"]])
 
 
-@pytest.mark.slow
 def test_a_page_of_2000_cells_with_every_sample_is_under_6_mb():
     """Each hundred cells take as much as the hundred before."""
     texts = [report.render(pages.large(cells, placements=32)) for cells in (100, 200)]

@@ -73,13 +73,11 @@ def test_an_end_during_a_case_keeps_finished_ones(command, sign):
         assert "1 of 3 cases: the run was ended" in page.read_text()
 
 
-@pytest.mark.slow
 @of_both
 def test_an_end_at_any_moment_costs_what_was_under_way(command, sign):
     killing.end_at_moments(command, sign, Random(sign), MOMENTS, most_s=1.0)
 
 
-@pytest.mark.slow
 def test_processes_of_a_run_may_end_at_any_moment(command):
     random = Random(1)
     for _ in range(MOMENTS):
@@ -98,7 +96,6 @@ def test_processes_of_a_run_may_end_at_any_moment(command):
     assert cells(command.finish(0, 1)) == command.whole()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("role", ["author", "forkserver"])
 def test_a_kill_costs_a_cell_at_most(command, role):
     random, killed = Random(role), 0
