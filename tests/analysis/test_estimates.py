@@ -36,17 +36,17 @@ def test_few_placements_have_no_interval():
     assert [estimates.mean(cases).is_known for cases in ([one], [one, two])] == [False, True]
 
 
-@over(
-    "own, most, shown, brackets",
-    [
-        (Estimate(95.83, 95.78, 95.88), 1, "95.8 ±0.1", " [95.7, 95.9]"),
-        (Estimate(83.12, 82.2, 84.0), 1, "83.1 ±0.9", " [82.2, 84.0]"),
-        (Estimate(77.28, 74.1, 80.5), 1, "77 ±4", " [74, 81]"),
-        (Estimate(1.1512, 1.136, 1.166), 2, "1.15 ±0.02", " [1.13, 1.17]"),
-        (Estimate(1.0, 1.0, 1.0), 2, "1.00", ""),
-        (UNKNOWN, 1, "95.8", ""),
-    ],
-)
+DIGITS = [
+    (Estimate(95.83, 95.78, 95.88), 1, "95.8 ±0.1", " [95.7, 95.9]"),
+    (Estimate(83.12, 82.2, 84.0), 1, "83.1 ±0.9", " [82.2, 84.0]"),
+    (Estimate(77.28, 74.1, 80.5), 1, "77 ±4", " [74, 81]"),
+    (Estimate(1.1512, 1.136, 1.166), 2, "1.15 ±0.02", " [1.13, 1.17]"),
+    (Estimate(1.0, 1.0, 1.0), 2, "1.00", ""),
+    (UNKNOWN, 1, "95.8", ""),
+]
+
+
+@over("own, most, shown, brackets", DIGITS)
 def test_digits_follow_from_the_interval(own, most, shown, brackets):
     assert estimates.plus_minus(own, most) == shown
     assert estimates.bracketed(own, most) == brackets

@@ -104,19 +104,19 @@ def test_scores_in_16_bits_fail_behind_an_offset_only(operator, dtype):
     assert fault(far) == ""
 
 
-@over(
-    "words, changes",
-    [
-        ({}, {"weights": lambda p: p.to(torch.bfloat16).float()}),  # 3 bits fewer than float16 has
-        ({}, {"weights": lambda p: p * 1.01}),
-        ({"operator": "attention_causal"}, {"weights": lambda p: p.flip(-1)}),  # another mask
-        (
-            {"layout": "keys-129"},
-            {"weights": lambda p: torch.cat([p[..., :128], torch.zeros_like(p[..., 128:])], -1)},
-        ),  # the last tile's key
-        ({"distribution": "growing", "layout": "keys-515"}, {"weights": lambda p: p / p.amax()}),
-    ],
-)
+MISTAKES = [
+    ({}, {"weights": lambda p: p.to(torch.bfloat16).float()}),  # 3 bits fewer than float16 has
+    ({}, {"weights": lambda p: p * 1.01}),
+    ({"operator": "attention_causal"}, {"weights": lambda p: p.flip(-1)}),  # another mask
+    (
+        {"layout": "keys-129"},
+        {"weights": lambda p: torch.cat([p[..., :128], torch.zeros_like(p[..., 128:])], -1)},
+    ),  # the last tile's key
+    ({"distribution": "growing", "layout": "keys-515"}, {"weights": lambda p: p / p.amax()}),
+]
+
+
+@over("words, changes", MISTAKES)
 def test_mistakes_are_found(words, changes):
     assert fault(case(**words), **changes) != ""
 

@@ -70,19 +70,19 @@ def test_a_file_that_would_exit_is_read_whole_and_never_imported(tree):
     assert (plain.id, plain.summary, plain.has_cubins, plain.requires) == ("plain", "The module's line.", False, ())
 
 
-@over(
-    "statement, decorator",
-    [
-        ("from softbench import implementation", "implementation"),
-        ("from softbench import Unsupported, implementation as impl", "impl"),
-        ("import softbench", "softbench.implementation"),
-        ("import softbench.contract", "softbench.contract.implementation"),
-        ("import softbench.contract as c", "c.implementation"),
-        ("from softbench import contract as c", "c.implementation"),
-        ("from softbench.contract import implementation as i", "i"),
-        ("from softbench import *", "implementation"),
-    ],
-)
+WAYS = [
+    ("from softbench import implementation", "implementation"),
+    ("from softbench import Unsupported, implementation as impl", "impl"),
+    ("import softbench", "softbench.implementation"),
+    ("import softbench.contract", "softbench.contract.implementation"),
+    ("import softbench.contract as c", "c.implementation"),
+    ("from softbench import contract as c", "c.implementation"),
+    ("from softbench.contract import implementation as i", "i"),
+    ("from softbench import *", "implementation"),
+]
+
+
+@over("statement, decorator", WAYS)
 def test_every_way_to_import_the_decorator_is_seen(tree, statement, decorator):
     text = f"{statement}\n@{decorator}(operator='softmax')\ndef f(case): ...\n"
     assert names(tree({"impls/fam/a.py": text})) == ["f"]

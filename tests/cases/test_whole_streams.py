@@ -75,17 +75,17 @@ def test_the_roof_on_a_cpu_reads_and_writes_what_the_operator_does(loaded, dtype
         assert "outputs where there" in roof.verify(which, inputs, (*wrong, wrong[0]), asked)
 
 
-@over(
-    "expert, words",
-    [
-        ([[1, 2, 4], [0, 1, 2]], ""),
-        ([[2, 1, 4], [2, 0, 1]], ""),
-        ([[1, 1, 4], [0, 1, 2]], "output 1: row 0, column 1: got 1, expected "),
-        ([[1, 2, 3], [0, 1, 2]], "output 1: row 0, column 2: got 3, expected 4; 1 of 12 elements wrong"),
-        ([[1, 2, 4], [0, 1, 5]], "output 1: row 1, column 2: got 5, expected "),
-        ([[1, 2, 4], [0, 1, -1]], "output 1: row 1, column 2: got -1, expected "),
-    ],
-)
+TIES = [
+    ([[1, 2, 4], [0, 1, 2]], ""),
+    ([[2, 1, 4], [2, 0, 1]], ""),
+    ([[1, 1, 4], [0, 1, 2]], "output 1: row 0, column 1: got 1, expected "),
+    ([[1, 2, 3], [0, 1, 2]], "output 1: row 0, column 2: got 3, expected 4; 1 of 12 elements wrong"),
+    ([[1, 2, 4], [0, 1, 5]], "output 1: row 1, column 2: got 5, expected "),
+    ([[1, 2, 4], [0, 1, -1]], "output 1: row 1, column 2: got -1, expected "),
+]
+
+
+@over("expert, words", TIES)
 def test_of_equal_elements_either_index_is_right_and_each_once(loaded, expert, words):
     asked = case("router", (2, 5), "float32")
     (scores,) = loaded["router"].make_inputs(asked, "cpu", 1)
@@ -137,18 +137,18 @@ for declared in operators.own():
 """
 
 
-@over(
-    "group, words",
-    [
-        ("params: {k: [2, 8]}", ""),
-        ("", "router has a parameter 'k': add it to the key 'params'"),
-        ("params: {k: 33}", "the parameter 'k' is from 1 to 32, not 33"),
-        ("params: {k: 2.5}", "the parameter 'k' is a whole number, not 2.5"),
-        ("params: {k: two}", "expected a number, such as 8, 0.5 or 1e-5"),
-        ("params: {k: 2, q: 1}", "router has no parameter 'q'; choose from k"),
-        ("params: {k: 8}, columns: [4, 64]", "router needs 8 columns at least, for as many indices, not 4"),
-    ],
-)
+GROUPS = [
+    ("params: {k: [2, 8]}", ""),
+    ("", "router has a parameter 'k': add it to the key 'params'"),
+    ("params: {k: 33}", "the parameter 'k' is from 1 to 32, not 33"),
+    ("params: {k: 2.5}", "the parameter 'k' is a whole number, not 2.5"),
+    ("params: {k: two}", "expected a number, such as 8, 0.5 or 1e-5"),
+    ("params: {k: 2, q: 1}", "router has no parameter 'q'; choose from k"),
+    ("params: {k: 8}, columns: [4, 64]", "router needs 8 columns at least, for as many indices, not 4"),
+]
+
+
+@over("group, words", GROUPS)
 def test_a_group_gives_the_parameters_of_its_operator(loaded, tmp_path, group, words):
     sizes = "" if "columns" in group else ", columns: 64"
     text = f"{{operator: router, dtype: float32, rows: 4{sizes}{', ' if group else ''}{group}}}"

@@ -74,17 +74,17 @@ def test_every_request_and_field_is_documented():
     assert {row[0].strip("`") for row in rows(page, "field")} | {"timed"} == names
 
 
-@over(
-    "method, path, status",
-    [
-        ("GET", "/", 404),
-        ("GET", "/jobs/999999", 404),
-        ("GET", "/jobs/..%2f..%2fetc/events", 404),
-        ("GET", "/jobs/../../../etc/passwd", 404),
-        ("DELETE", "/jobs", 405),
-        ("POST", "/jobs/999999/cancel", 404),
-    ],
-)
+NOT_THERE = [
+    ("GET", "/", 404),
+    ("GET", "/jobs/999999", 404),
+    ("GET", "/jobs/..%2f..%2fetc/events", 404),
+    ("GET", "/jobs/../../../etc/passwd", 404),
+    ("DELETE", "/jobs", 405),
+    ("POST", "/jobs/999999/cancel", 404),
+]
+
+
+@over("method, path, status", NOT_THERE)
 def test_what_is_not_there(server, method, path, status):
     answer = server.ask(method, path, status=status)
     assert list(answer) == ["error"]

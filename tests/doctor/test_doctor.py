@@ -55,19 +55,19 @@ def test_what_is_caught_by_its_word_is_no_failure():
 CASE = builders.softmax_case()
 
 
-@over(
-    "record, words",
-    [
-        (builders.timed(CASE, "zeros", 1e4), "not caught: PASSED"),
-        (
-            builders.ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"),
-            "caught, but not by its name: row 0, column 0: got 0",
-        ),
-        (builders.ended(CASE, "zeros", Status.CRASHED, "every element is 0"), "not caught: CRASHED: every element is 0"),
-        # with a GPU nothing may be left out
-        (builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"), "not caught: UNAVAILABLE: needs sm_100"),
-    ],
-)
+UNCAUGHT = [
+    (builders.timed(CASE, "zeros", 1e4), "not caught: PASSED"),
+    (
+        builders.ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"),
+        "caught, but not by its name: row 0, column 0: got 0",
+    ),
+    (builders.ended(CASE, "zeros", Status.CRASHED, "every element is 0"), "not caught: CRASHED: every element is 0"),
+    # with a GPU nothing may be left out
+    (builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"), "not caught: UNAVAILABLE: needs sm_100"),
+]
+
+
+@over("record, words", UNCAUGHT)
 def test_what_is_not_caught_by_its_word_fails(record, words):
     part = looked(zeros=record)
     assert part.failures == (f"zeros: {words}",)
@@ -133,20 +133,20 @@ def test_a_twin_that_does_not_pass_fails(monkeypatch):
     assert part.failures == ("one kernel against itself: twin_a on softmax: OUT_OF_MEMORY: full",)
 
 
-@over(
-    "reading, who, shown, trusted",
-    [
-        (
-            Telemetry(1980, 3201, 120, 40, "power_cap"),
-            (),
-            "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width\n"
-            "telemetry: SM 1980 MHz, memory 3201 MHz, 120 W, 40 °C, throttled: power_cap\nother processes on the GPU: none",
-            "times: of this NVIDIA H200",
-        ),
-        (Telemetry(1980), ((1, "train.py"),), "(pid 1, 5.0 GB)", "another process is on the GPU: no time is valid while it works"),
-        (Telemetry(), (), "telemetry: cannot be read", "without telemetry a throttled GPU"),
-    ],
-)
+READINGS = [
+    (
+        Telemetry(1980, 3201, 120, 40, "power_cap"),
+        (),
+        "NVIDIA H200, sm_90, 132 SMs, 141 GiB, 60 MiB of L2, driver 580.1, 4814 GB/s by clock x bus width\n"
+        "telemetry: SM 1980 MHz, memory 3201 MHz, 120 W, 40 °C, throttled: power_cap\nother processes on the GPU: none",
+        "times: of this NVIDIA H200",
+    ),
+    (Telemetry(1980), ((1, "train.py"),), "(pid 1, 5.0 GB)", "another process is on the GPU: no time is valid while it works"),
+    (Telemetry(), (), "telemetry: cannot be read", "without telemetry a throttled GPU"),
+]
+
+
+@over("reading, who, shown, trusted", READINGS)
 def test_a_gpu_is_described_with_what_disturbs_it(monkeypatch, reading, who, shown, trusted):
     others = tuple(device.GpuProcess(pid, name, 5_000_000_000) for pid, name in who)
     monkeypatch.setattr(device, "Monitor", lambda card: SimpleNamespace(read=lambda: reading, processes=lambda: others))

@@ -54,18 +54,18 @@ CLOCK = "clock: the worker reads 1"
 OUTSIDE = "worked outside its turns: "
 
 
-@over(
-    "placements, how, clock, why",
-    [
-        *((32, {"cores": cores}, "wall", "") for cores in (0.5, 1.0, 2.0)),  # all cores, in its own turns only
-        *((8, {"outside": cores}, "wall", OUTSIDE) for cores in (1.0, 2.0)),  # while others are timed
-        *((2, {"rest": rest}, "wall", "") for rest in (150_000, 4 * MS)),
-        (2, {"said": 0.7, "rest": 10}, "wall", ""),
-        (1, {"said": 1e-3, "rest": 10}, "wall", ""),
-        (2, {"said": 1e-3, "rest": 10}, "wall", CLOCK),  # a time far below what the parent saw
-        (1, {"outside": 2, "said": 0.001}, "graph", ""),  # a GPU's turns are not judged so
-    ],
-)
+WORK = [
+    *((32, {"cores": cores}, "wall", "") for cores in (0.5, 1.0, 2.0)),  # all cores, in its own turns only
+    *((8, {"outside": cores}, "wall", OUTSIDE) for cores in (1.0, 2.0)),  # while others are timed
+    *((2, {"rest": rest}, "wall", "") for rest in (150_000, 4 * MS)),
+    (2, {"said": 0.7, "rest": 10}, "wall", ""),
+    (1, {"said": 1e-3, "rest": 10}, "wall", ""),
+    (2, {"said": 1e-3, "rest": 10}, "wall", CLOCK),  # a time far below what the parent saw
+    (1, {"outside": 2, "said": 0.001}, "graph", ""),  # a GPU's turns are not judged so
+]
+
+
+@over("placements, how, clock, why", WORK)
 def test_work_outside_turns_and_times_too_short_are_incorrect(monkeypatch, placements, how, clock, why):
     world = World(monkeypatch, clock=clock)
     for _ in range(placements):

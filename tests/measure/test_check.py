@@ -56,36 +56,32 @@ def test_column_blocks_of_a_long_row(monkeypatch):
     assert reason(case, late).startswith("row 1, column 3500: got 0.5, expected ")
 
 
-@over(
-    "case, launch, words",
-    [
-        (make((1, 262144), "float16"), torch.zeros_like, "every element is 0"),
-        (make(), lambda x: torch.full_like(x, 0.5), "every element is 0.5"),
-        (make(), lambda x: [x.softmax(-1)], "wrong type: list"),
-        (make(), lambda x: (x.softmax(-1), None), "2 outputs were returned where 1 are expected"),
-        (make((6, 6)), lambda x: x.softmax(-1).to_sparse(), "wrong layout: sparse_coo where a dense tensor is expected"),
-        (make((6, 6)), lambda x: torch._neg_view(-x.softmax(-1)), "left lazy: a negation, a conjugation or a zero"),
-        (make((6, 6)), lambda x: torch._efficientzerotensor(6, 6), "left lazy: a negation, a conjugation or a zero"),
-        (make((64, 64)), lambda x: x.softmax(0), "row 0, column 0: got"),
-        (make(distribution="all_inf"), lambda x: x.softmax(-1).nan_to_num(0.0), "a number where NaN is expected"),
-        (
-            make(distribution="prefix_inf_255"),
-            lambda x: torch.where(x > -1, x.softmax(-1), math.nan),
-            "NaN where a number is expected",
-        ),
-        *(
-            (make(shape, dtype), lambda x: (x.float().softmax(-1) * 1.001).to(x.dtype), "row sum")
-            for shape in ((6, 4096), (4096, 16))
-            for dtype in ("float16", "bfloat16", "float32")
-        ),
-        *(
-            (make(dtype="bfloat16", distribution=values), truncated, "row sums off: row 0 has 0.99")
-            for values in ("normal", "segments_inf")
-        ),
-        (make((4, 1024), distribution="segments_inf"), in_two_parts, "NaN where a number is expected: row 1, column 0"),
-        (make(distribution="shifted_1e4"), by_product, "row 0, column"),
-    ],
-)
+WRONG = [
+    (make((1, 262144), "float16"), torch.zeros_like, "every element is 0"),
+    (make(), lambda x: torch.full_like(x, 0.5), "every element is 0.5"),
+    (make(), lambda x: [x.softmax(-1)], "wrong type: list"),
+    (make(), lambda x: (x.softmax(-1), None), "2 outputs were returned where 1 are expected"),
+    (make((6, 6)), lambda x: x.softmax(-1).to_sparse(), "wrong layout: sparse_coo where a dense tensor is expected"),
+    (make((6, 6)), lambda x: torch._neg_view(-x.softmax(-1)), "left lazy: a negation, a conjugation or a zero"),
+    (make((6, 6)), lambda x: torch._efficientzerotensor(6, 6), "left lazy: a negation, a conjugation or a zero"),
+    (make((64, 64)), lambda x: x.softmax(0), "row 0, column 0: got"),
+    (make(distribution="all_inf"), lambda x: x.softmax(-1).nan_to_num(0.0), "a number where NaN is expected"),
+    (make(distribution="prefix_inf_255"), lambda x: torch.where(x > -1, x.softmax(-1), math.nan), "NaN where a number is expected"),
+    *(
+        (make(shape, dtype), lambda x: (x.float().softmax(-1) * 1.001).to(x.dtype), "row sum")
+        for shape in ((6, 4096), (4096, 16))
+        for dtype in ("float16", "bfloat16", "float32")
+    ),
+    *(
+        (make(dtype="bfloat16", distribution=values), truncated, "row sums off: row 0 has 0.99")
+        for values in ("normal", "segments_inf")
+    ),
+    (make((4, 1024), distribution="segments_inf"), in_two_parts, "NaN where a number is expected: row 1, column 0"),
+    (make(distribution="shifted_1e4"), by_product, "row 0, column"),
+]
+
+
+@over("case, launch, words", WRONG)
 def test_wrong_outputs_are_named(case, launch, words):
     assert words in reason(case, launch)
 
@@ -104,21 +100,21 @@ def test_the_first_wrong_element_is_named_in_full():
     assert "; 1 of 32 elements wrong" in text
 
 
-@over(
-    "case, change, said",
-    [
-        (make((64, 100)), lambda y: y[63:].fill_(-3), "^tail from row 63 not written: row 63, column 0: got -3, "),
-        (make((64, 100)), lambda y: y[61:].fill_(-3), "^tail from row 61 not written: row 61, column 0: got -3, "),
-        (make((64, 100)), lambda y: y[7].mul_(2), "^row 7, column 0: got "),
-        (make((6, 65536), "float16"), lambda y: y[:, -300:].zero_(), "tail from column 6523"),
-        (make(distribution="prefix_inf_257"), lambda y: y.clamp_(min=1e-45), "column 257: got 1.4013e-45, expected 0"),
-        *(
-            (make(dtype=dtype), lambda y, at=at: y[:, at:].fill_(-15.6), f"tail from column {at} not written: row 0, column {at}")
-            for at in (4095, 3584)
-            for dtype in ("float16", "float32")
-        ),
-    ],
-)
+PARTS = [
+    (make((64, 100)), lambda y: y[63:].fill_(-3), "^tail from row 63 not written: row 63, column 0: got -3, "),
+    (make((64, 100)), lambda y: y[61:].fill_(-3), "^tail from row 61 not written: row 61, column 0: got -3, "),
+    (make((64, 100)), lambda y: y[7].mul_(2), "^row 7, column 0: got "),
+    (make((6, 65536), "float16"), lambda y: y[:, -300:].zero_(), "tail from column 6523"),
+    (make(distribution="prefix_inf_257"), lambda y: y.clamp_(min=1e-45), "column 257: got 1.4013e-45, expected 0"),
+    *(
+        (make(dtype=dtype), lambda y, at=at: y[:, at:].fill_(-15.6), f"tail from column {at} not written: row 0, column {at}")
+        for at in (4095, 3584)
+        for dtype in ("float16", "float32")
+    ),
+]
+
+
+@over("case, change, said", PARTS)
 def test_what_is_wrong_in_a_part_is_named_by_its_place(case, change, said):
     assert re.search(said, reason(case, altered(case, lambda y: (change(y), y)[1])))
 

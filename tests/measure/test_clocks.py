@@ -46,18 +46,18 @@ def test_an_input_comes_again_behind_twice_the_cache(case):
         assert plan.inputs * one >= 2 * L2_BYTES
 
 
-@over(
-    "shape, dtype, cache, launches",
-    [
-        ((1, 256), "float16", "warm", 500),
-        ((1, 1024), "float32", "warm", 500),
-        ((1, 61440), "float16", "warm", 500),  # 512 launches would be twice 60 MiB
-        ((1, 131072), "float16", "cold", 313),  # 1.6 us each, not the 0.1 us of its bytes
-        ((16, 131072), "float16", "cold", 287),
-        ((4096, 131072), "float16", "cold", 2),
-        ((65537, 65536), "float16", "cold", 2),
-    ],
-)
+MARKED = [
+    ((1, 256), "float16", "warm", 500),
+    ((1, 1024), "float32", "warm", 500),
+    ((1, 61440), "float16", "warm", 500),  # 512 launches would be twice 60 MiB
+    ((1, 131072), "float16", "cold", 313),  # 1.6 us each, not the 0.1 us of its bytes
+    ((16, 131072), "float16", "cold", 287),
+    ((4096, 131072), "float16", "cold", 2),
+    ((65537, 65536), "float16", "cold", 2),
+]
+
+
+@over("shape, dtype, cache, launches", MARKED)
 def test_plans_of_marked_shapes(shape, dtype, cache, launches):
     plan, _ = planned(softmax_case(*shape, dtype))
     assert (plan.cache, plan.launches) == (cache, launches)
@@ -174,17 +174,17 @@ def test_a_replaced_clock_is_not_believed(name):
         place.turn()
 
 
-@over(
-    "ns, least, most, is_believed",
-    [
-        (1_000_000, 999_900, 1_000_100, True),
-        (1_000_000, 999_900, 9_000_000, True),  # the process rested between two readings
-        (1_000_000, 1_005_000, 1_005_200, True),  # the system slews one of them
-        (100_000, 999_900, 1_000_100, False),
-        (1_000_000, 99_900, 100_100, False),
-        (-5_000, 10, 100, False),
-    ],
-)
+TIMES = [
+    (1_000_000, 999_900, 1_000_100, True),
+    (1_000_000, 999_900, 9_000_000, True),  # the process rested between two readings
+    (1_000_000, 1_005_000, 1_005_200, True),  # the system slews one of them
+    (100_000, 999_900, 1_000_100, False),
+    (1_000_000, 99_900, 100_100, False),
+    (-5_000, 10, 100, False),
+]
+
+
+@over("ns, least, most, is_believed", TIMES)
 def test_a_time_lies_between_those_of_the_other_clock(ns, least, most, is_believed):
     assert (disagreement(ns, least, most) == "") is is_believed
 

@@ -23,22 +23,22 @@ def installed(monkeypatch):
     return found
 
 
-@over(
-    "requirement, card, why",
-    [
-        ("cuda >= sm_90", H200, ""),
-        ("cuda", A100, ""),
-        ("cuda>=sm_90", A100, f"needs sm_90, and {A100.name} is sm_80"),
-        ("cuda", None, "needs a CUDA GPU, and this machine has none"),
-        ("triton", None, ""),
-        ("triton>=3.10", None, "needs triton >= 3.10, and 3.6.0 is installed"),
-        ("whole>=3.0", None, ""),
-        ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
-        ("torch>=2.13", None, ""),
-        ("nvidia-cutlass-dsl>=4.8", None, ""),
-        ("quack-kernels>=0.6", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
-    ],
-)
+MISSING = [
+    ("cuda >= sm_90", H200, ""),
+    ("cuda", A100, ""),
+    ("cuda>=sm_90", A100, f"needs sm_90, and {A100.name} is sm_80"),
+    ("cuda", None, "needs a CUDA GPU, and this machine has none"),
+    ("triton", None, ""),
+    ("triton>=3.10", None, "needs triton >= 3.10, and 3.6.0 is installed"),
+    ("whole>=3.0", None, ""),
+    ("whole>=3.0.1", None, "needs whole >= 3.0.1, and 3 is installed"),
+    ("torch>=2.13", None, ""),
+    ("nvidia-cutlass-dsl>=4.8", None, ""),
+    ("quack-kernels>=0.6", H200, "quack-kernels is not installed: pip install 'softbench[quack]'"),
+]
+
+
+@over("requirement, card, why", MISSING)
 @pytest.mark.usefixtures("installed")
 def test_what_is_missing(requirement, card, why):
     assert device.missing(requirement, card) == why
@@ -160,18 +160,18 @@ def test_telemetry_without_nvml_is_empty():
 
 
 # As nvidia-ml-py names them: idle, application clocks, power cap, hw slowdown, sync boost, sw and hw thermal, power brake, display.
-@over(
-    "bits, words, is_throttled",
-    [
-        (0, "", False),
-        (0x1 | 0x2 | 0x10 | 0x100, "", False),
-        (0x4, "power_cap", False),
-        (0x8, "hw_slowdown", True),
-        (0x20 | 0x1, "sw_thermal", True),
-        (0x4 | 0x40, "power_cap+hw_thermal", True),
-        (0x80, "power_brake", True),
-    ],
-)
+BITS = [
+    (0, "", False),
+    (0x1 | 0x2 | 0x10 | 0x100, "", False),
+    (0x4, "power_cap", False),
+    (0x8, "hw_slowdown", True),
+    (0x20 | 0x1, "sw_thermal", True),
+    (0x4 | 0x40, "power_cap+hw_thermal", True),
+    (0x80, "power_brake", True),
+]
+
+
+@over("bits, words, is_throttled", BITS)
 @over("power_mw", [512_700, None])
 def test_telemetry_names_what_holds_the_clocks(monkeypatch, bits, words, is_throttled, power_mw):
     monkeypatch.setitem(sys.modules, "pynvml", Nvml(bits, power_mw))

@@ -26,19 +26,19 @@ def free_for(placements, each=1000):
     return free
 
 
-@over(
-    "each, free, groups",
-    [
-        (1000, free_for(10), ["abcdefg"]),  # exactly everybody, and a new placement of one beside its old one
-        (1000, free_for(10) - 1, ["abcd", "efg"]),  # one too few: two even heats, not six and one
-        (1000, free_for(6), ["abc", "def", "g"]),
-        (1000, free_for(4), [*"abcdefg"]),
-        (1000, free_for(3), [*"abcdefg"]),  # only the permanent ones fit; a trial shows what becomes of the others
-        (1 << 40, 1, [*"abcdefg"]),  # where nothing fits all have a heat
-        (1 << 40, 0, ["abcdefg"]),  # unknown memory admits everybody
-        (0, 100, ["abcdefg"]),  # entrants that take nothing
-    ],
-)
+HEATS = [
+    (1000, free_for(10), ["abcdefg"]),  # exactly everybody, and a new placement of one beside its old one
+    (1000, free_for(10) - 1, ["abcd", "efg"]),  # one too few: two even heats, not six and one
+    (1000, free_for(6), ["abc", "def", "g"]),
+    (1000, free_for(4), [*"abcdefg"]),
+    (1000, free_for(3), [*"abcdefg"]),  # only the permanent ones fit; a trial shows what becomes of the others
+    (1 << 40, 1, [*"abcdefg"]),  # where nothing fits all have a heat
+    (1 << 40, 0, ["abcdefg"]),  # unknown memory admits everybody
+    (0, 100, ["abcdefg"]),  # entrants that take nothing
+]
+
+
+@over("each, free, groups", HEATS)
 def test_heats_fill_the_memory_evenly(each, free, groups):
     most = admission.room(each, free)
     assert admission.heats(ALWAYS, [*"abcdefg"], most) == [[*ALWAYS, *group] for group in groups]

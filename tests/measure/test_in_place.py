@@ -30,20 +30,20 @@ def around(x):
     return x.add_(x)
 
 
-@over(
-    "launch, words",
-    [
-        (lambda x: x.add_(x)[:], ""),
-        (lambda x: x + x, "not in the memory of input 0, which it must overwrite; write there"),
-        (lambda x: x.add_(x).T, "not in the memory"),
-        (lambda x: x.mul_(-2)._neg_view(), "not in the memory"),
-        (lambda x: x.add_(x)[:3], "wrong shape"),
-        (lambda x: None, "not in the memory"),
-        (lambda x: (x, x), "2 outputs were returned where 1 are expected"),
-        (lambda x: x, "got"),
-        (around, "wrote outside the input"),
-    ],
-)
+LAUNCHES = [
+    (lambda x: x.add_(x)[:], ""),
+    (lambda x: x + x, "not in the memory of input 0, which it must overwrite; write there"),
+    (lambda x: x.add_(x).T, "not in the memory"),
+    (lambda x: x.mul_(-2)._neg_view(), "not in the memory"),
+    (lambda x: x.add_(x)[:3], "wrong shape"),
+    (lambda x: None, "not in the memory"),
+    (lambda x: (x, x), "2 outputs were returned where 1 are expected"),
+    (lambda x: x, "got"),
+    (around, "wrote outside the input"),
+]
+
+
+@over("launch, words", LAUNCHES)
 def test_nothing_but_the_overwritten_input_is_right(launch, words):
     for layout in ("contiguous", "padded-3", "offset-1+strided-2"):
         try:

@@ -128,17 +128,17 @@ def test_nothing_of_this_machines_folders_is_kept(failed, cells):
     assert '"/' not in "".join(cells["bad_name"]["traceback"])
 
 
-@over(
-    "text, expected",
-    [
-        ("/opt/venv/lib/python3.11/site-packages/torch/x.py:3", "torch/x.py:3"),
-        ("/usr/lib/python3.11/ctypes/__init__.py", "ctypes/__init__.py"),
-        ("/somewhere/kernels/mine/own.py", "mine/own.py"),
-        ("cannot open '/data/secret/weights.bin'", "cannot open 'weights.bin'"),
-        (f"{Path.home()}/some folder/x.py", "/some folder/x.py"),
-        ("https://pytorch.org/docs/x.html and a/b/c and 1 / 2", "https://pytorch.org/docs/x.html and a/b/c and 1 / 2"),
-    ],
-)
+PATHS = [
+    ("/opt/venv/lib/python3.11/site-packages/torch/x.py:3", "torch/x.py:3"),
+    ("/usr/lib/python3.11/ctypes/__init__.py", "ctypes/__init__.py"),
+    ("/somewhere/kernels/mine/own.py", "mine/own.py"),
+    ("cannot open '/data/secret/weights.bin'", "cannot open 'weights.bin'"),
+    (f"{Path.home()}/some folder/x.py", "/some folder/x.py"),
+    ("https://pytorch.org/docs/x.html and a/b/c and 1 / 2", "https://pytorch.org/docs/x.html and a/b/c and 1 / 2"),
+]
+
+
+@over("text, expected", PATHS)
 def test_paths_are_short(text, expected):
     assert traces.portable(text, [Path("/somewhere/kernels/mine")]) == expected
 

@@ -62,18 +62,18 @@ def test_counters_are_means_over_the_last_half_of_calls():
     assert read_counters(page(), calls=2) == Traffic(8_400_000, 8_000_000, 6000, 25.0, None, 100, 10, 1001, 11, 70.0)
 
 
-@over(
-    "text, said, reason",
-    [
-        ("", "", "no counters: no output"),
-        ("", "Traceback\nKeyError: 'x'\n\n", "no counters: KeyError: 'x'"),
-        ("==ERROR== ERR_NVGPUCTRPERM - no permission\n==WARNING== x\n", "y", "ERR_NVGPUCTRPERM - no permission"),
-        ("\n".join(page().splitlines()[:-1]), "", "ncu saw 7 kernels in 4 calls"),
-        (page(dram=["n/a", "1", "1", "1"]), "", "'n/a' 'byte' for dram__bytes_read.sum"),
-        (page().replace('"us"', '"parsec"'), "", "'parsec' for gpu__time"),
-        (page().replace("lts__t_sectors.sum", "other"), "", "None None for lts__t_sectors.sum"),
-    ],
-)
+NO_TABLE = [
+    ("", "", "no counters: no output"),
+    ("", "Traceback\nKeyError: 'x'\n\n", "no counters: KeyError: 'x'"),
+    ("==ERROR== ERR_NVGPUCTRPERM - no permission\n==WARNING== x\n", "y", "ERR_NVGPUCTRPERM - no permission"),
+    ("\n".join(page().splitlines()[:-1]), "", "ncu saw 7 kernels in 4 calls"),
+    (page(dram=["n/a", "1", "1", "1"]), "", "'n/a' 'byte' for dram__bytes_read.sum"),
+    (page().replace('"us"', '"parsec"'), "", "'parsec' for gpu__time"),
+    (page().replace("lts__t_sectors.sum", "other"), "", "None None for lts__t_sectors.sum"),
+]
+
+
+@over("text, said, reason", NO_TABLE)
 def test_what_is_no_table_says_why(text, said, reason):
     with pytest.raises(TrafficError) as caught:
         read_counters(text, 2, said)

@@ -55,19 +55,19 @@ def test_the_newest_record_and_the_last_roof_win(tmp_path):
     assert [r.variant.id for r in store.read(path).records if r.role == "roof"] == ["copy[b]"]
 
 
-@over(
-    "line, words",
-    [
-        ('{"kind":"cell","sch', "is not JSON"),
-        ("[1]", "is not an object"),
-        ('{"kind":"cell","schema":99}', "has schema 99; this version reads 1"),
-        ('{"kind":"cell","schema":"' + "9" * 500 + '"}', "has schema '999"),
-        ('{"kind":"cell","schema":1}', "Record.case is missing"),
-        ('{"kind":"cell","schema":1,"colour":"red"}', "Record has no field 'colour'"),
-        ("[" * 5000, "is not JSON"),
-        ("1" * 5000, "is not JSON"),
-    ],
-)
+BAD = [
+    ('{"kind":"cell","sch', "is not JSON"),
+    ("[1]", "is not an object"),
+    ('{"kind":"cell","schema":99}', "has schema 99; this version reads 1"),
+    ('{"kind":"cell","schema":"' + "9" * 500 + '"}', "has schema '999"),
+    ('{"kind":"cell","schema":1}', "Record.case is missing"),
+    ('{"kind":"cell","schema":1,"colour":"red"}', "Record has no field 'colour'"),
+    ("[" * 5000, "is not JSON"),
+    ("1" * 5000, "is not JSON"),
+]
+
+
+@over("line, words", BAD)
 def test_a_bad_line_is_named(tmp_path, line, words):
     path = tmp_path / "x.jsonl"
     path.write_text(f"{HEADER}\n{line}\n{ROW}")
@@ -113,19 +113,19 @@ def test_values_of_the_wrong_kind_are_refused(tmp_path, at, value):
         store.read(path)
 
 
-@over(
-    "content, words",
-    [
-        (b"", "is empty"),
-        (b"\n\n", "is empty"),
-        (b'{"kind":"passp', "is no text of a softbench run"),
-        (b"\x89PNG\r\n\x1a\n\0\0", "is no text of a softbench run"),
-        (b"\xff\xfe{\0}\0", "is no text of a softbench run"),
-        (b"{}\n", "has schema None"),
-        (b'{"kind":"cell","schema":1}\n', "is no passport"),
-        (b'{"kind":"passport","schema":1}\n', "Passport.run_id is missing"),
-    ],
-)
+NO_RUN = [
+    (b"", "is empty"),
+    (b"\n\n", "is empty"),
+    (b'{"kind":"passp', "is no text of a softbench run"),
+    (b"\x89PNG\r\n\x1a\n\0\0", "is no text of a softbench run"),
+    (b"\xff\xfe{\0}\0", "is no text of a softbench run"),
+    (b"{}\n", "has schema None"),
+    (b'{"kind":"cell","schema":1}\n', "is no passport"),
+    (b'{"kind":"passport","schema":1}\n', "Passport.run_id is missing"),
+]
+
+
+@over("content, words", NO_RUN)
 def test_what_is_no_run_is_refused(tmp_path, content, words):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)

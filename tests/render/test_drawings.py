@@ -51,17 +51,17 @@ def test_values_are_where_the_scales_say():
     assert points[1][0] - points[0][0] == pytest.approx(points[2][0] - points[1][0], abs=0.2)
 
 
-@over(
-    "axis, values, ticks",
-    [
-        (Axis("a", from_zero=True), [0, 4300], ["0", "1000", "2000", "3000", "4000"]),
-        (Axis("a", form="percent"), [12, 50], ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
-        (Axis("a", "log", "size"), [128, 1 << 20], ["128", "256", "512", "1k", "2k", "4k", "8k", "16k"]),
-        (Axis("a", "log", "us"), [3, 400], ["5", "10", "20", "50", "100", "200"]),
-        (Axis("a", "log", "ratio"), [0.99, 1.02, 1.03, 9], ["1×", "1.05×", "1.1×", "2×"]),
-        (Axis("a", "words"), ["b", "a", "b"], ["b", "a"]),
-    ],
-)
+TICKS = [
+    (Axis("a", from_zero=True), [0, 4300], ["0", "1000", "2000", "3000", "4000"]),
+    (Axis("a", form="percent"), [12, 50], ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
+    (Axis("a", "log", "size"), [128, 1 << 20], ["128", "256", "512", "1k", "2k", "4k", "8k", "16k"]),
+    (Axis("a", "log", "us"), [3, 400], ["5", "10", "20", "50", "100", "200"]),
+    (Axis("a", "log", "ratio"), [0.99, 1.02, 1.03, 9], ["1×", "1.05×", "1.1×", "2×"]),
+    (Axis("a", "words"), ["b", "a", "b"], ["b", "a"]),
+]
+
+
+@over("axis, values, ticks", TICKS)
 def test_ticks(axis, values, ticks):
     assert [text for _, text in scale(axis, values).ticks][: len(ticks)] == ticks
 

@@ -106,17 +106,17 @@ def test_the_comment():
     assert differences("comment.md", github.comment(compared(), 0.02)) == ""
 
 
-@over(
-    "before, after, limit, answer",
-    [
-        (5_000, 5_000, None, "is not slower in 1 of 1 timed cell."),
-        (5_000, 5_100, 0.05, "is not slower by 5 % or more in 1 of 1 timed cell."),
-        (5_000, 5_400, 0.05, "is slower by 5 % or more in 1 of 1 timed cell (at most +8.01 %)."),
-        (5_000, 0, None, "has no time to compare; 1 cell no longer passes."),
-        (0, 0, None, "has no time to compare."),
-        (5_000, -5_000, None, "is not slower in 0 of 1 timed cell; 1 cell cannot be told."),
-    ],
-)
+ANSWERS = [
+    (5_000, 5_000, None, "is not slower in 1 of 1 timed cell."),
+    (5_000, 5_100, 0.05, "is not slower by 5 % or more in 1 of 1 timed cell."),
+    (5_000, 5_400, 0.05, "is slower by 5 % or more in 1 of 1 timed cell (at most +8.01 %)."),
+    (5_000, 0, None, "has no time to compare; 1 cell no longer passes."),
+    (0, 0, None, "has no time to compare."),
+    (5_000, -5_000, None, "is not slower in 0 of 1 timed cell; 1 cell cannot be told."),
+]
+
+
+@over("before, after, limit, answer", ANSWERS)
 def test_the_answer(before, after, limit, answer):
     def own(ns):
         one = timed(CASE, "mine", abs(ns), spread=0.1 if ns < 0 else 1e-4) if ns else ended(CASE, "mine", Status.CRASHED)

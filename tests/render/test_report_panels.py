@@ -29,17 +29,17 @@ def tables(page, key, kind):
     return page.find(key).all("table", of=kind)
 
 
-@over(
-    "rows, columns, dtype, expected",
-    [
-        (128, 2048, "float16", SMALL),
-        (128, 1025, "float32", MEDIUM),
-        (4096, 32768, "bfloat16", MEDIUM),
-        (4096, 32769, "bfloat16", LARGE),
-        (127, 16, "float16", FEW),
-        (1, 2**20, "float32", FEW),
-    ],
-)
+REGIMES = [
+    (128, 2048, "float16", SMALL),
+    (128, 1025, "float32", MEDIUM),
+    (4096, 32768, "bfloat16", MEDIUM),
+    (4096, 32769, "bfloat16", LARGE),
+    (127, 16, "float16", FEW),
+    (1, 2**20, "float32", FEW),
+]
+
+
+@over("rows, columns, dtype, expected", REGIMES)
 def test_regimes(rows, columns, dtype, expected):
     assert regime(CaseBoard(softmax_case(rows, columns, dtype), {})) is expected
 

@@ -16,20 +16,19 @@ from softbench.session.journal import Journal
 from softbench.session.listener import Listener
 from softbench.session.selection import Selection
 
+SHARES = [
+    (5, 0.0, 0.0, 1, math.inf),
+    (5, 0.0, 1000.0, 1, 200.0),
+    (5, 0.0, 20.0, 1, 4.0),
+    (5, 10.0, 20.0, 1, 2.0),
+    (1, 10.0, 20.0, 1, 10.0),  # what others left
+    (5, 30.0, 20.0, 1, LEAST_BUDGET_S),
+    (8, 0.0, 20.0, 4, 10.0),  # two each
+    (0, 0.0, 20.0, 1, 20.0),
+]
 
-@over(
-    "waiting, spent_s, of_run, workers, share_s",
-    [
-        (5, 0.0, 0.0, 1, math.inf),
-        (5, 0.0, 1000.0, 1, 200.0),
-        (5, 0.0, 20.0, 1, 4.0),
-        (5, 10.0, 20.0, 1, 2.0),
-        (1, 10.0, 20.0, 1, 10.0),  # what others left
-        (5, 30.0, 20.0, 1, LEAST_BUDGET_S),
-        (8, 0.0, 20.0, 4, 10.0),  # two each
-        (0, 0.0, 20.0, 1, 20.0),
-    ],
-)
+
+@over("waiting, spent_s, of_run, workers, share_s", SHARES)
 def test_a_case_has_its_share_of_what_is_left(monkeypatch, waiting, spent_s, of_run, workers, share_s):
     now = 1000.0
     monkeypatch.setattr(bench_module.time, "monotonic", lambda: now)

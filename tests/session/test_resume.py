@@ -87,20 +87,20 @@ def refused(folder, text, words):
     assert path.read_text() == text
 
 
-@over(
-    "part, key, value, words",
-    [
-        ("device", "name", "Another CPU", "with name 'Another CPU', and here it is"),
-        ("device", "kind", "cuda", "with kind 'cuda', and here it is 'cpu'"),
-        ("settings", "budget_s", 9.0, f"with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}"),
-        ("settings", "traffic", True, "with --softbench-traffic, and here without"),
-        ("", "seed", 5, "with --softbench-seed=5, and here with --softbench-seed=4"),
-        ("", "commit", "0123abc", "by softbench of commit 0123abc, and here it is "),
-        ("confined", "writes", "no: why", "with writes confined: no: why, and here: "),
-        ("packages", "torch", "1.0", "with torch 1.0, and here it is"),
-        ("packages", "torch", None, "with torch None, and here it is"),
-    ],
-)
+TERMS = [
+    ("device", "name", "Another CPU", "with name 'Another CPU', and here it is"),
+    ("device", "kind", "cuda", "with kind 'cuda', and here it is 'cpu'"),
+    ("settings", "budget_s", 9.0, f"with --softbench-budget=9, and here with --softbench-budget={CPU_BUDGET_S:g}"),
+    ("settings", "traffic", True, "with --softbench-traffic, and here without"),
+    ("", "seed", 5, "with --softbench-seed=5, and here with --softbench-seed=4"),
+    ("", "commit", "0123abc", "by softbench of commit 0123abc, and here it is "),
+    ("confined", "writes", "no: why", "with writes confined: no: why, and here: "),
+    ("packages", "torch", "1.0", "with torch 1.0, and here it is"),
+    ("packages", "torch", None, "with torch None, and here it is"),
+]
+
+
+@over("part, key, value, words", TERMS)
 def test_resuming_under_other_terms_is_refused(tmp_path, no_gpu, part, key, value, words):
     issued = passport.issue(read(tmp_path), [], 4, {"hosts": {"a": []}})
     data = json.loads(lines.passport_line(issued))

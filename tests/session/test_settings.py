@@ -55,19 +55,19 @@ def test_profiles(tmp_path, text, names):
     assert read(tmp_path, profile=text).profiles == names
 
 
-@over(
-    "option, text",
-    [
-        *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ", "5,", ",")),
-        ("timeout", "0"),
-        *(("threads", text) for text in ("0", "-1", "5000", "many")),
-        *(("seed", text) for text in ("1.5", "x", str(2**63), str(-(2**63) - 1))),
-        ("shapes", "a\0b"),
-        ("reports", "a\0b"),
-        ("profile", ","),
-        ("profile", "  "),
-    ],
-)
+WRONG = [
+    *(("budget", text) for text in ("0", "-1", "nan", "inf", "1e6", "ten", "1s", " ", "5,", ",")),
+    ("timeout", "0"),
+    *(("threads", text) for text in ("0", "-1", "5000", "many")),
+    *(("seed", text) for text in ("1.5", "x", str(2**63), str(-(2**63) - 1))),
+    ("shapes", "a\0b"),
+    ("reports", "a\0b"),
+    ("profile", ","),
+    ("profile", "  "),
+]
+
+
+@over("option, text", WRONG)
 def test_wrong_values_name_the_option_and_what_was_given(tmp_path, option, text):
     with pytest.raises(SettingsError) as caught:
         read(tmp_path, **{option: text})

@@ -26,18 +26,18 @@ def paths(names):
     return {Path("/k", name) for name in names.split()}
 
 
-@over(
-    "saved, again",
-    [
-        ("mine/a.py", "mine/a.py"),
-        ("mine/a.py other/c.py", "mine/a.py other/c.py"),
-        ("mine/_shared.py", "mine/a.py mine/b.py"),
-        ("mine/deep/kernel.cu", "mine/a.py mine/b.py"),
-        ("shapes.yaml", ""),
-        ("mine/a.py shapes.yaml", ""),
-        ("common.cuh", ""),
-    ],
-)
+SAVED = [
+    ("mine/a.py", "mine/a.py"),
+    ("mine/a.py other/c.py", "mine/a.py other/c.py"),
+    ("mine/_shared.py", "mine/a.py mine/b.py"),
+    ("mine/deep/kernel.cu", "mine/a.py mine/b.py"),
+    ("shapes.yaml", ""),
+    ("mine/a.py shapes.yaml", ""),
+    ("common.cuh", ""),
+]
+
+
+@over("saved, again", SAVED)
 def test_which_files_run_again(saved, again):
     """Nothing stands for all."""
     assert affected(paths(saved), paths("mine/a.py mine/b.py other/c.py")) == (paths(again) or None)
