@@ -22,16 +22,17 @@ PARTS = (*ROW_OPERATORS, "rungs")
 DTYPES = ("float16", "float32")
 
 # One element, and the fewest that meet every kind of layout in the table: rows of a few threads, several a CTA, packed, one CTA
-# a row, clusters of 2 to 16 that keep few rows, or many, or read them twice, rows split over the GPU, more
+# a row, clusters of 2 to 16 that keep few rows, or many, or read them twice, several a row, rows split over the GPU, more
 # of them than a ring has stages; whole vectors and not, filling their CTAs and not.
 COLUMNS = {
-    1: [16384, 32767, 262144, 262152, 524287, 524288, 4194304],
+    1: [16384, 32767, 262144, 262152, 524287, 524288, 2097151, 4194304],
+    2: [196608],
     3: [2047, 4104, 6144, 16385, 16392, 24576, 32769, 65544, 98304, 98305],
     5: [1, 131072, 524287, 524288, 3145727, 3145728],
     9: [393215, 393216, 524287, 524288, 1572863, 1572872, 2097151, 2097152],
     33: [4, 13, 66, 264, 514, 767, 1027, 1030, 1032, 1536, 1537, 4097, 6145, 12287, 49151, 49152, 65537, 131079, 196608, 262144],
     34: [262399, 262400],
-    130: [8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 65540],
+    130: [8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 49151, 49152, 65540],
 }
 SHAPES = [(rows, columns) for rows, found in COLUMNS.items() for columns in found]
 
