@@ -161,14 +161,14 @@ def _first(builds: Sequence[Build], device) -> Launch:
 
 
 def _tried(build: Build, device) -> Launch:
-    """A build that has launched, on zeros: a workspace must be zero at first."""
+    """A build that has launched, with all CTAs that must run at once, on zeros: a workspace must be zero at first."""
     import torch
 
     kernel = _host.load(build)
     kernel(
         *(
             torch.zeros(shape, dtype=getattr(torch, dtype), device=device) if dtype else None
-            for _, shape, dtype in build.arguments(rows=1)
+            for _, shape, dtype in build.arguments(rows=getattr(build.config, "most_rows", 1))
         )
     )
     if not hasattr(build.config, "workspace_words"):

@@ -160,6 +160,7 @@ def refusing(monkeypatch):
         def kernel(*tensors):
             tried.append(build.config)
             assert [t is None for t in tensors] == [not name for name in build.dtypes]
+            assert tensors[0].dim() == 1 or len(tensors[0]) == getattr(build.config, "most_rows", 1)
             if getattr(build.config, "cluster", 0) in refused:
                 raise RuntimeError("cudaErrorClusterOutOfResources")
 
@@ -185,6 +186,9 @@ def test_a_refused_launch_falls_back_and_is_remembered(refusing):
     builds = tuple(_plans.softmax(262144, "float16", "float32", _layouts.HOPPER, True))
     _launch.ready(builds, CPU)(torch.zeros(1), torch.zeros(1))  # the workspace is added
     assert isinstance(tried[-1], SplitTileConfig)
+    refused.clear()
+    _launch.ready((next(_plans.softmax(524288, "float32", "float32", _layouts.HOPPER, True, "parts 3")),), CPU)
+    assert tried[-1].most_rows == 2
 
 
 def test_refusals_of_all_are_told(refusing):

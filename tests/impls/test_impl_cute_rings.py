@@ -14,7 +14,7 @@ from support import emulated_split as emulated
 from support.emulated_memory import tensor, values
 
 from impls.cute._plans import norm_kind
-from impls.cute.htile.config import LINE_WORDS, SplitTileConfig
+from impls.cute.htile.config import SplitTileConfig
 from impls.cute.htile.parts import PartTileConfig
 from softbench.cases import operators
 from softbench.measure.check import compare
@@ -77,8 +77,7 @@ def test_rows_through_a_ring(config, operator, rows):
 @every("config", HELD + PARTS)
 def test_rows_in_registers(config):
     """More rows than crews, fewer, and all crews again, whose tags have come apart; or as many as there are lines for, and one."""
-    most = config.workspace_words // LINE_WORDS
-    rows = (most, 1, most) if config in PARTS else (5, 1, 3)
+    rows = (config.most_rows, 1, config.most_rows) if config in PARTS else (5, 1, 3)
     cases = [Case("softmax", (n, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize]) for n in rows]
     launches = [operators.get("softmax").make_inputs(case, "cpu", case.rows) for case in cases]
     launches[-1][0][0, : config.columns // 2] = -torch.inf

@@ -23,9 +23,13 @@ class PartTileConfig(RowTileConfig):
         return self.cluster * self.parts
 
     @property
+    def most_rows(self) -> int:
+        return GROUPS_OF_16 // self.parts
+
+    @property
     def workspace_words(self) -> int:
         """Of 64 bits: a line for each row, its tag and a pair of words of each part."""
-        return LINE_WORDS * (GROUPS_OF_16 // self.parts)
+        return LINE_WORDS * self.most_rows
 
 
 def parts_of(rows: int) -> int:
