@@ -161,9 +161,9 @@ def row_crews(rows: int, gpu: Gpu) -> int:
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str | int:
     """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "": as many rows are. "cluster": more CTAs per row. "parts 2" and more: so many clusters per row. "split": over the whole GPU,
-    through a ring; "crews": over a part of it, which more than FEW_ROWS long ones are if they would be split or as many rows are.
-    A number: of crews, each of which has one row at a time, in registers; 1 for a row over the whole GPU.
+    "" is the layout of many rows. "cluster" has more CTAs per row, "parts 2" two clusters per row, and so on.
+    "split" is over the whole GPU, through a ring, and "crews" over a part of it: more than FEW_ROWS long rows have that where
+    they would be split, or have the layout of many. A number is one of crews: each has one row at a time, in registers.
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")

@@ -1,6 +1,6 @@
 """The whole layout table of impls/cute, compiled for sm_90a: registers, stack and shared memory are held to limits.
 
-They are as for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
+Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
 """
 
 import importlib.util
@@ -20,13 +20,13 @@ if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
 
 from impls.cute import _host, _layouts, _plans, ladder, masks
 from impls.cute.htile import times
-from impls.cute.htile.config import REGISTERS, SHARED_BYTES, RowTileConfig, SplitTileConfig
-from impls.cute.htile.layouts import CTA_BYTES
+from impls.cute.htile.config import SHARED_BYTES, RowTileConfig, SplitTileConfig
 from impls.cute.htile.packing import PackedTileConfig
 from impls.cute.htile.parts import MOST_VECTORS
 
 GPU = _layouts.HOPPER
 SHARED = SHARED_BYTES[GPU.architecture]
+REGISTERS, CTA_BYTES = 64 * 1024, 1024  # of a multiprocessor; of shared memory, which the hardware keeps for itself
 NO_SPILLS_COLUMNS = 262144
 
 # Registers a thread, up to NO_SPILLS_COLUMNS; a GPU hands them out in eights. A multiprocessor's 2048 threads have 32

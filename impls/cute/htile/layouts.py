@@ -112,7 +112,7 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned
 
 
 def few_threads(vectors: int, itemsize: int) -> int:
-    """Of a CTA with so many vectors of a row. With up to 384, a multiprocessor has registers for two CTAs."""
+    """How many threads take a CTA's vectors of a row. Registers suffice for two CTAs of up to 384 threads."""
     most = FEW_VECTORS * itemsize // 2
     return 192 if vectors <= 3 * 192 else 256 if vectors <= 8 * 256 else 384 if vectors <= most * 384 else 512
 
