@@ -70,7 +70,7 @@ def test_tables_fit_80_columns(shown):
     """What is longer would go on in the next line, at its begin."""
     begin = shown.left.index("softmax-float32-4x256")
     end = next(n for n, line in enumerate(shown.left) if line.startswith("shapes.yaml "))
-    begins, odd, warned = r"( |\d|-|softmax-|rank|\(|(softbench: )?first verdicts )", [], False
+    begins, odd, warned = r"( |\d|-|softmax-|rank|\(|softbench: first verdicts )", [], False
     for before, line in itertools.pairwise(shown.left[begin:end]):
         # Where others use this CPU a warning says so, on lines of its own.
         warned = line.startswith("softbench: WARNING: ") or (warned and len(before) >= 79)
