@@ -7,17 +7,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .htile.config import (
-    MAX_CLUSTER,
-    MAX_THREADS,
-    SHARED_BYTES,
-    VECTOR_BYTES,
-    WARP,
-    RowTileConfig,
-    SplitTileConfig,
-    ceil_div,
-    share,
-)
+from .htile.config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div
+from .htile.crews import SplitTileConfig
 from .htile.layouts import SINGLE_BYTES, choose, choose_few
 from .htile.parts import choose_parts, parts_of
 from .htile.spans import SpanTileConfig
@@ -68,7 +59,7 @@ def layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1
         return
     for cluster in (16, 8):
         config = RowTileConfig(columns, itemsize, aligned=aligned)
-        each = share(config.vectors, cluster)
+        each = config.share(cluster)
         if LEAST_LONG_SHARE_BYTES <= each * VECTOR_BYTES <= MOST_VECTORS_PER_THREAD * MAX_THREADS * VECTOR_BYTES:
             yield _of_cluster(replace(config, keep="l1"), cluster)
 
@@ -107,7 +98,7 @@ def span_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, window: i
 
 
 def _of_cluster(config: RowTileConfig, cluster: int) -> RowTileConfig:
-    vectors = share(config.vectors, cluster)
+    vectors = config.share(cluster)
     threads = min(MAX_THREADS, max(config.threads, ceil_div(ceil_div(vectors, 8), WARP) * WARP))
     return replace(config, cluster=cluster, threads=threads, threads_per_row=threads)
 

@@ -15,7 +15,8 @@ from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
 from ._layouts import FEW_ROWS, Gpu, cluster_layouts, crews, few, layouts, split_layout
-from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
+from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, ceil_div
+from .htile.crews import SplitTileConfig
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
 from .htile.parts import choose_parts

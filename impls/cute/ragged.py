@@ -4,7 +4,7 @@ from softbench import Unsupported, implementation
 
 from . import _launch, _plans
 from ._host import Build
-from .htile.config import MAX_CLUSTER, REGISTERS, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power, share
+from .htile.config import MAX_CLUSTER, REGISTERS, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
 from .htile.segmented import SegmentTileConfig
 
 SHARE_BYTES, VECTORS, MOST_THREADS = 16 * 1024, 4, 512  # of a CTA; VECTORS of a thread, if its row is not longer
@@ -68,7 +68,7 @@ def choose_ragged(columns: int, itemsize: int, aligned: bool = True, most: int =
     """The layout for rows of segments, in registers; None for longer rows than a cluster of `most` CTAs keeps."""
     row = RowTileConfig(columns, itemsize, aligned=aligned)
     cluster = min(most, power(ceil_div(row.vectors * VECTOR_BYTES, SHARE_BYTES)))
-    vectors = share(row.vectors, cluster)
+    vectors = row.share(cluster)
     turns = max(VECTORS, ceil_div(vectors, MOST_THREADS))
     threads = ceil_div(ceil_div(vectors, turns), WARP) * WARP
     words = ceil_div(vectors, threads) * (row.vector + VECTOR_BYTES // 4)  # values as float32, and as they come

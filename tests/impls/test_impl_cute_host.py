@@ -10,11 +10,12 @@ from dataclasses import replace
 import pytest
 from support.paths import ROOT
 
+from impls.cute.htile.crews import SplitTileConfig
+
 pytest.importorskip("torch")
 import torch
 
 from impls.cute import _host, _launch, _layouts, _plans
-from impls.cute.htile.config import SplitTileConfig
 from impls.cute.htile.layouts import choose
 
 CPU = torch.device("cpu")

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 from support.settled import every
 
+from impls.cute.htile.crews import SplitTileConfig
+
 pytest.importorskip("torch")
 pytest.importorskip("numpy")
 import numpy as np
@@ -14,27 +16,39 @@ from support import emulated_split as emulated
 from support.emulated_memory import tensor, values
 
 from impls.cute._plans import norm_kind
-from impls.cute.htile.config import SplitTileConfig
 from impls.cute.htile.parts import PartTileConfig
 from softbench.cases import operators
 from softbench.measure.check import compare
 from softbench.model import Case
+
+
+class RingOfLines(SplitTileConfig):
+    boundary = 128  # as rows of more than 12 KiB have it
+
+
+class PartsOfLines(PartTileConfig):
+    boundary = 128
+
 
 RINGS = [
     SplitTileConfig(531, 2, 2, 64, 4, aligned=False, crews=2),
     SplitTileConfig(149, 4, 3, 128, 5, 2, aligned=False, groups=2, crews=2),  # teams
     SplitTileConfig(264, 2, 1, 192, 4, groups=3, crews=3),
     SplitTileConfig(420, 4, 3, 128, 4, groups=2),
+    RingOfLines(531, 2, 2, 64, 4, aligned=False, crews=2),
+    RingOfLines(264, 2, 1, 192, 4, groups=3, crews=3),
 ]
 HELD = [  # in registers
     SplitTileConfig(531, 2, 2, 32, 1, aligned=False, crews=2),
     SplitTileConfig(420, 4, 3, 64, 1, 2, crews=3),  # teams
     SplitTileConfig(149, 4, 3, 32, 1, 2, aligned=False),
+    RingOfLines(149, 4, 3, 32, 1, 2, aligned=False),
 ]
 PARTS = [  # in clusters
     PartTileConfig(819, 2, 2, 64, 64, aligned=False, parts=2),
     PartTileConfig(420, 4, 2, 32, 32, parts=3),
     PartTileConfig(1003, 4, 2, 32, 32, aligned=False, parts=7),
+    PartsOfLines(1004, 4, 2, 32, 32, parts=7),
 ]
 OPERATORS = ("softmax", "softmax_backward", "rmsnorm", "layernorm")
 DTYPES = {2: "bfloat16", 4: "float32"}

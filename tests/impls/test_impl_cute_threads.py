@@ -23,6 +23,11 @@ from softbench.measure.check import compare
 from softbench.measure.worker import loading
 from softbench.model import Case
 
+
+class OfLines(RowTileConfig):
+    boundary = 128  # as rows of more than 12 KiB have it
+
+
 LAYOUTS = [
     RowTileConfig(64, 2, 1, 32, 8),  # rows of a warp
     RowTileConfig(600, 2, 1, 64, 64),  # warps
@@ -35,6 +40,8 @@ LAYOUTS = [
     RowTileConfig(77, 4, 1, 32, 32, aligned=False),
     RowTileConfig(146, 2, 1, 32, 8, "shared", aligned=False),
     RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),  # seven turns
+    OfLines(1400, 2, 2, 32, 32, "shared", beside=1),
+    OfLines(533, 4, 2, 32, 32, aligned=False),
 ]
 PACKED = [
     *(PackedTileConfig(columns, itemsize, 32, each) for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))),
@@ -59,8 +66,8 @@ def kind(x):
 def computed(case, inputs, config, **flags):
     """The outputs of the kernel that has such a layout; rows of what it reads are apart, unless it is for dense ones."""
     plans = losses if case.operator in LOSSES else masks if case.operator.endswith(("ed_softmax", "causal_softmax")) else _plans
-    builds = plans.of_case(case, _layouts.HOPPER, config.aligned and type(config) is RowTileConfig)
-    build = next(build for build in builds if type(build.config) is type(config))
+    builds = plans.of_case(case, _layouts.HOPPER, config.aligned and type(config) in (RowTileConfig, OfLines))
+    build = next(build for build in builds if isinstance(config, type(build.config)))
     pad = 0 if type(config) is PackedTileConfig else 8 if config.aligned else 1
     given = [tensor(x.float(), kind(x), pad * (x.dim() > 1)) for x in inputs]
     specs = operators.get(case.operator).output_specs(case)

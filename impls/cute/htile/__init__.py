@@ -2,6 +2,7 @@
 
 config     a kernel's layout: threads, clusters, vectors. Pure, without cutlass
 layouts    the layout for rows of a given length; pure as well
+crews      that of rows that are split over the whole GPU; pure as well
 parts      that of one to three long rows, each in several clusters; pure as well
 times      the predicted times of few or long rows; pure as well
 packing    the layout of many short rows in a CTA, by what they cost; pure as well

@@ -16,10 +16,10 @@ REGISTERS = 64 * 1024  # of a multiprocessor
 SHARED_BYTES = {"sm_90": 227 * 1024, "sm_100": 227 * 1024, "sm_103": 227 * 1024}
 KEEPS = ("registers", "l1", "shared")
 IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read twice
-UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)  # of the rows that a ring requests at a time; with more, pairs wait behind them
 LINE_WORDS = 16  # of 64 bits: the cache line of the tag, before the first slot
 MAX_WIDTH = 4  # float32 values that a warp sends in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
+SECTOR_BYTES, SHORT_ROW_BYTES = 32, 12 * 1024  # what memory moves; rows up to which vectors may be halves of one
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -31,17 +31,19 @@ def power(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def share(vectors: int, ctas: int) -> int:
+def share(vectors: int, ctas: int, least: int) -> int:
     """Vectors of a row for every CTA but the last: whole cache lines, unless that leaves a CTA with nothing.
 
     Shares of a 297 KiB row that end inside a 32-byte sector reach 96 % of the roof over sixteen CTAs; eight CTAs reach 100.6 %.
+
+    least  vectors that a row has at least
     """
-    least = ceil_div(vectors, ctas)
-    lines = ceil_div(least, LINE_VECTORS) * LINE_VECTORS
-    return lines if 0 < (ctas - 1) * lines < vectors else least
+    each = ceil_div(vectors, ctas)
+    lines = ceil_div(each, LINE_VECTORS) * LINE_VECTORS
+    return lines if 0 < (ctas - 1) * lines < least else each
 
 
-class _Vectors:
+class Vectors:
     """A row in 16-byte vectors, from `columns`, `itemsize` and `aligned`."""
 
     @property
@@ -51,8 +53,29 @@ class _Vectors:
 
     @property
     def vectors(self) -> int:
-        """The most vectors of memory that a row touches."""
-        return ceil_div(self.columns + (0 if self.aligned else self.vector - 1), self.vector)
+        """The most vectors of memory from a row's `boundary` to its end."""
+        return ceil_div(self.columns + self.lead, self.vector)
+
+    @property
+    def boundary(self) -> int:
+        """A row's vectors are counted from the last multiple of as many bytes before it."""
+        row_bytes = self.columns * self.itemsize
+        is_loose = not self.aligned or row_bytes % SECTOR_BYTES
+        return LINE_VECTORS * VECTOR_BYTES if is_loose and row_bytes > SHORT_ROW_BYTES else VECTOR_BYTES
+
+    @property
+    def lead(self) -> int:
+        """The most elements from there to the row's first one."""
+        return self.boundary // self.itemsize - (self.vector if self.aligned else 1)
+
+    @property
+    def leads(self) -> int:
+        """How many vectors may begin before the row."""
+        return ceil_div(self.lead, self.vector)
+
+    def share(self, ctas: int) -> int:
+        """Vectors of a row for every CTA but the last of `ctas`."""
+        return share(self.vectors, ctas, self.columns // self.vector)
 
 
 class Shared:
@@ -69,7 +92,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class RowTileConfig(_Vectors, Shared):
+class RowTileConfig(Vectors, Shared):
     """The layout of a kernel that gives each row to one CTA or one cluster.
 
     columns          elements of a row
@@ -120,7 +143,7 @@ class RowTileConfig(_Vectors, Shared):
     @property
     def cta_vectors(self) -> int:
         """Vectors of a row in every CTA but the last."""
-        return share(self.vectors, self.cluster * self.parts)
+        return self.share(self.cluster * self.parts)
 
     def place(self, element: int) -> tuple[int, int]:
         """(CTA of the cluster, thread of the row) that has an element; 0 is the first one of the row's first vector."""
@@ -163,14 +186,14 @@ class RowTileConfig(_Vectors, Shared):
     @property
     def is_even(self) -> bool:
         """Every thread of every CTA has `vectors_per_thread` vectors, so no column is checked."""
-        return self.aligned and self.tile_columns * self.cluster * self.parts == self.columns
+        return not self.lead and self.tile_columns * self.cluster * self.parts == self.columns
 
     def is_inner(self, turn: int, beyond: int = 0) -> bool:
         """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked.
 
         beyond  so do as many vectors before and after it
         """
-        if turn * self.threads_per_row < (0 if self.aligned else 1) + beyond:
+        if turn * self.threads_per_row < self.leads + beyond:
             return False
         whole = self.columns // self.vector - (self.cluster * self.parts - 1) * self.cta_vectors
         return (turn + 1) * self.threads_per_row + beyond <= min(self.cta_vectors, whole)
@@ -184,116 +207,3 @@ class RowTileConfig(_Vectors, Shared):
         tile = self.rows * self.shared_columns * self.itemsize * tiles
         buffer = self.rows * self.peers * 4 * MAX_WIDTH if self.peers > 1 else 0
         return tile + buffer + (8 if self.cluster > 1 else 0)
-
-
-@dataclass(frozen=True)
-class SplitTileConfig(_Vectors):
-    """The layout of a kernel that splits every row over the whole GPU, or over a crew.
-
-    columns   elements of a row
-    itemsize  bytes of an element of the input
-    ctas      CTAs that share a row; all are on the GPU at once
-    threads   threads of a CTA that have vectors; the couriers are further warps, which move rows and pairs
-    stages    rows whose shares a CTA holds in shared memory at a time, in a ring; 1: one row at a time, in registers;
-              0: one row at a time, read twice from global memory
-    team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads the pairs of all
-    aligned   as in RowTileConfig
-    tiles     matrices of which a row is read
-    terms     vectors of one value per column, of which a CTA holds its share in shared memory
-    groups    of threads in a ring that take rows in turn, to reduce and to write them
-    crews     of `ctas` CTAs each, which take rows in turn
-    """
-
-    columns: int
-    itemsize: int
-    ctas: int
-    threads: int
-    stages: int
-    team: int = 1
-    aligned: bool = True
-    tiles: int = 1
-    terms: int = 0
-    groups: int = 1
-    crews: int = 1
-
-    @property
-    def is_ring(self) -> bool:
-        return self.stages > 1
-
-    @property
-    def workers(self) -> int:
-        """Threads that share a row; in a ring one half of the threads reduces and the other half writes."""
-        return self.threads // (2 * self.groups) if self.is_ring else self.threads
-
-    @property
-    def under_way(self) -> int:
-        """Rows that a ring requests at a time."""
-        least, most = UNDER_WAY
-        return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.cta_vectors * VECTOR_BYTES)))
-
-    @property
-    def carriers(self) -> int:
-        """Warps of a ring that relay pairs, and as many that fetch them: one way through memory takes longer than a row."""
-        return 2 if self.threads + 6 * WARP <= MAX_THREADS else 1
-
-    @property
-    def couriers(self) -> int:
-        """Warps. In a ring they bring rows and send, relay and fetch pairs; otherwise one sends and relays, one fetches."""
-        return 2 + 2 * self.carriers if self.is_ring else 2
-
-    @property
-    def cta_threads(self) -> int:
-        return self.threads + self.couriers * WARP
-
-    @property
-    def cta_vectors(self) -> int:
-        """Vectors of a row in every CTA but the last."""
-        return share(self.vectors, self.ctas)
-
-    @property
-    def vectors_per_thread(self) -> int:
-        return ceil_div(self.cta_vectors, self.workers)
-
-    @property
-    def edge_turns(self) -> set[int]:
-        """Turns in which a thread may have a row's first vector or its last, of those of memory."""
-        return {number % self.cta_vectors // self.workers for number in (0, self.vectors - 2, self.vectors - 1)}
-
-    @property
-    def bursts(self) -> int:
-        """Turns of IN_FLIGHT vectors per thread where a row is read twice."""
-        return ceil_div(self.vectors_per_thread, IN_FLIGHT)
-
-    @property
-    def held(self) -> int:
-        """Rows whose pairs a CTA holds in shared memory at a time."""
-        return max(1, self.stages)
-
-    @property
-    def slots(self) -> int:
-        """Rows whose pairs have places of their own: a place is overwritten only when all CTAs have read it.
-
-        A ring needs n = stages + groups of them, twice. A CTA sends the pair of row r only when it has written row r - n. All
-        CTAs had sent their pairs of that row by then, and so had written row r - 2n, whose place row r takes.
-        """
-        return 2 * (self.stages + self.groups) if self.is_ring else 2
-
-    @property
-    def shared_bytes(self) -> int:
-        """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
-        about = self.held * (8 * self.workers // WARP + 24) + 24 * self.slots + 256
-        shares = self.tiles * self.stages * self.cta_vectors + self.terms * (self.cta_vectors + 1)
-        return 1024 + about + (shares * VECTOR_BYTES if self.is_ring else 0)
-
-    @property
-    def teams(self) -> int:
-        return ceil_div(self.ctas, self.team)
-
-    @property
-    def workspace_words(self) -> int:
-        """Words of 64 bits of all crews: the tag's line, and two for each slot of each CTA and team."""
-        return self.crews * self.crew_words
-
-    @property
-    def crew_words(self) -> int:
-        return ceil_div(LINE_WORDS + 2 * self.slots * (self.ctas + self.teams), LINE_WORDS) * LINE_WORDS

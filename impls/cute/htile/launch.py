@@ -9,7 +9,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from .config import RowTileConfig, SplitTileConfig
+from .config import RowTileConfig
+from .crews import SplitTileConfig
 from .layouts import GROUPS_OF_16, MOST_IN_GROUP, spread_bytes
 from .packing import PackedTileConfig
 

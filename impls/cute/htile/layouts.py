@@ -7,15 +7,14 @@ from dataclasses import replace
 from .config import (
     MAX_CLUSTER,
     MAX_THREADS,
-    REGISTERS,
     SAFE_CLUSTER,
     SHARED_BYTES,
+    SHORT_ROW_BYTES,
     VECTOR_BYTES,
     WARP,
     RowTileConfig,
     ceil_div,
     power,
-    share,
 )
 
 # Measured on an H200 and an H100 (docs/notes/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with
@@ -46,12 +45,10 @@ LAYER_VECTORS, LAYER_THREADS, MIN_THREADS_VECTORS = 11, 288, {2: 16, 4: 13}  # o
 # The same with a residual, or for rows that start anywhere.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
-UNALIGNED_SHARE_BYTES = 32 * 1024  # shares that start anywhere have two ends each
-# Rows that start anywhere are 2 to 5 % faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
+# Norms of rows that start anywhere are faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
 # to 26 registers more, and CTAs find no room.
-BLOCK, REGISTER_VECTORS, LARGE_NARROW = 128, 6, 13.5
+BLOCK, REGISTER_VECTORS = 128, 6
 UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 4 * 1024, 2 * 1024  # of norms
-GRADIENT_SHARE_BYTES = 12 * 1024
 # LayerNorm, by length: most BLOCKs of vectors of a row, its CTAs, BLOCKs of threads of each, CTAs of a multiprocessor (0: any).
 LAYER_BLOCKS = {
     2: ((6, 1, 1, 0), (16, 1, 2, 0), (21, 1, 3, 3), (32, 1, 4, 2)),
@@ -78,11 +75,9 @@ def choose(
     if architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {architecture}; there is one for {', '.join(MAX_CLUSTER)}")
     whole, largest = RowTileConfig(columns, itemsize, aligned=aligned), MAX_CLUSTER[architecture]
-    if whole.vectors * VECTOR_BYTES <= _single_bytes(aligned, terms, tiles):
+    if columns * itemsize <= _single_bytes(aligned, terms, tiles):
         return _single(whole, terms, tiles)
-    if not aligned and (config := _anywhere(whole, terms, tiles, largest)):
-        return config
-    if aligned and terms == tiles == 1 and (config := _norm_shares(whole, largest)):
+    if terms and tiles == 1 and (config := _of_norm(whole, terms, largest)):
         return config
     whole = replace(whole, keep="shared")
     if terms >= COLUMN_TERMS:
@@ -100,14 +95,14 @@ def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
         return LAYER_SINGLE_BYTES if terms >= COLUMN_TERMS and tiles == 1 else SINGLE_BYTES
     if terms:
         return UNALIGNED_LAYER_BYTES if terms >= COLUMN_TERMS and tiles == 1 else UNALIGNED_SINGLE_BYTES
-    return SINGLE_BYTES if tiles == 1 else GRADIENT_SHARE_BYTES
+    return SINGLE_BYTES if tiles == 1 else SHORT_ROW_BYTES
 
 
 def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
     """The layout for a few rows, of up to 1 MiB each, which do not fill the GPU."""
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
     cluster = min(MAX_CLUSTER[architecture], power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
-    each = share(whole.vectors, cluster)
+    each = whole.share(cluster)
     return replace(_clusters(whole, cluster, few_threads(each, itemsize)), spread=cluster > SAFE_CLUSTER)
 
 
@@ -158,37 +153,11 @@ def _rows(whole: RowTileConfig, each: int) -> RowTileConfig:
     return replace(whole, threads=threads, threads_per_row=each)
 
 
-def _anywhere(whole: RowTileConfig, terms: int, tiles: int, largest: int) -> RowTileConfig | None:
-    """Rows that start anywhere, in registers; None where shared memory is better."""
-    if terms and tiles > 1:
-        return None
-    if terms:
-        return _layer_anywhere(whole) if terms >= COLUMN_TERMS else _norm_anywhere(whole, largest)
-    return _softmax_anywhere(whole, largest) if tiles == 1 else _gradient_anywhere(whole, largest)
-
-
-def _softmax_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """256 threads of up to six vectors, 384 for some long rows: shares of 8 to 18 KiB, then larger ones in 8 CTAs and 16."""
-    narrow, usual = whole.itemsize == 2, REGISTER_VECTORS * 2 * BLOCK
-    cluster = min(SAFE_CLUSTER, max(2, power(ceil_div(whole.vectors, (9 if narrow else 8) * BLOCK))))
-    if share(whole.vectors, cluster) > (LARGE_NARROW * BLOCK if narrow else usual):
-        cluster = largest
-    each = share(whole.vectors, cluster)
-    if narrow and cluster == largest and each > usual:
-        return None
-    threads = BLOCK * (2 if each <= usual else 3)
-    vectors = ceil_div(each, threads)
-    registers = (16 if narrow else 8) + 8 * vectors
-    config = replace(_clusters(whole, cluster, threads), resident=REGISTERS // (registers * threads))
-    return config if vectors <= REGISTER_VECTORS else None
-
-
-def _gradient_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """Two or three vectors of both matrices per thread: shares of 6 to 12 KiB, and larger ones in sixteen CTAs."""
-    cluster = min(largest, power(ceil_div(whole.vectors * VECTOR_BYTES, GRADIENT_SHARE_BYTES)))
-    each = share(whole.vectors, cluster)
-    threads = BLOCK * (2 if each <= 6 * BLOCK else 3 if whole.itemsize == 2 and each > 8 * BLOCK else 4)
-    return _clusters(whole, cluster, threads) if each <= 3 * threads else None
+def _of_norm(whole: RowTileConfig, terms: int, largest: int) -> RowTileConfig | None:
+    """A norm in registers; None where shared memory is better."""
+    if terms >= COLUMN_TERMS:
+        return None if whole.aligned else _layer_anywhere(whole)
+    return (_norm_shares if whole.aligned else _norm_anywhere)(whole, largest)
 
 
 def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
@@ -200,7 +169,7 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
     if cluster > SAFE_CLUSTER:
         config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
         return None if narrow or config.vectors_per_thread > REGISTER_VECTORS else config
-    each = share(whole.vectors, cluster)
+    each = whole.share(cluster)
     if narrow and each <= 10 * BLOCK:
         return replace(_clusters(whole, cluster, 2 * BLOCK), resident=5 if cluster > 1 else 0)
     if each <= 12 * BLOCK:
@@ -215,10 +184,10 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
 
 
 def _norm_shares(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """RMSNorm of 56 KiB to 0.4 MiB: four to seven vectors per thread."""
-    cluster = power(ceil_div(whole.vectors, 14 * BLOCK))
-    config = _clusters(whole, cluster, 2 * BLOCK)
-    return replace(config, resident={6: 3, 7: 2}.get(config.vectors_per_thread, 4)) if 2 < cluster <= largest else None
+    """RMSNorm of 56 KiB to 0.4 MiB: four to seven vectors per thread, of 16 bits four or six, as with others registers spill."""
+    config = _clusters(whole, power(ceil_div(whole.vectors, 14 * BLOCK)), 2 * BLOCK)
+    resident = {2: {4: 4, 6: 3}, 4: {4: 4, 5: 4, 6: 3, 7: 2}}[whole.itemsize].get(config.vectors_per_thread)
+    return replace(config, resident=resident) if resident and 2 < config.cluster <= largest else None
 
 
 def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
@@ -239,8 +208,8 @@ def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     """One row per cluster."""
     row_bytes = whole.columns * whole.itemsize
-    cluster = min(largest, power(ceil_div(row_bytes, SHARE_BYTES if whole.aligned else UNALIGNED_SHARE_BYTES)))
-    each = share(whole.vectors, cluster)
+    cluster = min(largest, power(ceil_div(row_bytes, SHARE_BYTES)))
+    each = whole.share(cluster)
     if row_bytes <= SHARE_BYTES * cluster:
         return _clusters(whole, cluster, _threads(each, 4))
     threads = min(SHARE_THREADS, _threads(each, 6))
@@ -263,7 +232,7 @@ def _layer_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     cluster = min(SAFE_CLUSTER, power(ceil_div(row_bytes, LAYER_SHARE_BYTES)))
     if row_bytes > cluster * LARGE_LAYER_BYTES:
         cluster = largest
-    each = share(whole.vectors, cluster)
+    each = whole.share(cluster)
     if each <= MIN_THREADS_VECTORS[whole.itemsize] * MIN_THREADS:
         return _clusters(whole, cluster, MIN_THREADS)
     return _clusters(whole, cluster, max(min(LAYER_THREADS, _threads(each, LAYER_VECTORS)), _threads(each, MAX_VECTORS)))
@@ -271,7 +240,7 @@ def _layer_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
 
 def _few_large_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
     cluster = min(power(ceil_div(whole.columns * whole.itemsize, LARGE_SHARE_BYTES)), largest)
-    each = share(whole.vectors, cluster)
+    each = whole.share(cluster)
     is_wide = cluster >= WIDE_CLUSTER and whole.itemsize == 4 and each <= 8 * WIDE_THREADS
     return _clusters(whole, cluster, _threads(each, 8 if is_wide else 16))
 

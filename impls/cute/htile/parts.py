@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .config import LINE_WORDS, MAX_CLUSTER, RowTileConfig, share
+from .config import LINE_WORDS, MAX_CLUSTER, RowTileConfig
 from .layouts import GROUPS_OF_16, few_threads
 
 MOST_VECTORS = 4096  # of a CTA; with more, rows over the whole GPU are as fast
@@ -41,7 +41,7 @@ def choose_parts(columns: int, itemsize: int, parts: int, architecture: str, ali
     """The layout, or None where registers do not hold a row, or it is short."""
     cluster = MAX_CLUSTER[architecture]
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
-    each = share(whole.vectors, parts * cluster)
+    each = whole.share(parts * cluster)
     threads = few_threads(each, itemsize)
     if parts == 1 or not threads <= each <= MOST_VECTORS:
         return None

@@ -16,14 +16,14 @@ from .split import SplitContext
 class Resident:
     """The share of this CTA of a vector (columns,) of the rows' element size.
 
-    Rows that start anywhere begin up to a vector before the share: the memory begins `ahead` elements before it. Their last
+    Rows may begin up to `ahead` elements before the share, and so does the memory. Their last
     vector may take nothing of its last piece, which is read all the same.
     """
 
     def __init__(self, context: SplitContext, source: cute.Tensor):
         config = context.config
         self.context, self.config, self.source = context, config, source
-        self.ahead = 0 if config.aligned else config.vector
+        self.ahead = config.leads * config.vector
         self.count = config.cta_vectors * config.vector + self.ahead
         beyond = 0 if config.aligned else PIECE_BYTES // config.itemsize
         layout = cute.make_layout(self.count + beyond)
@@ -47,7 +47,7 @@ class Resident:
         size, start = config.itemsize, cutlass.min(index, config.cta_vectors - 1) * config.vector + self.ahead
         if const_expr(config.aligned):
             vector = cute.make_rmem_tensor(config.vector, self.source.element_type)
-            load_shared(self.kept.iterator + start, cute.recast_tensor(vector, Int32))
+            load_shared(self.kept.iterator + (start - shift), cute.recast_tensor(vector, Int32))
             return vector.load().to(Float32)
         piece = const_expr(PIECE_BYTES // size)
         begin = start - shift

@@ -55,7 +55,7 @@ class RowContext:
         self.row = own_place(config)[0] * config.rows + self.tidx // config.threads_per_row
         self.row_in_bounds = self.row < mX.shape[0]
         self.policy = copy.retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
-        self.shift = 0 if config.aligned else self._shift(mX)
+        self.shift = self._shift(mX) if config.lead else 0
         self.thread_copy = copy.tiled_copy_2d(config, mX.element_type).get_slice(self.tidx)
         self._bounds()
         memory = cutlass.memory.SmemAllocator()
@@ -68,10 +68,10 @@ class RowContext:
         self.x = RowLoader(self, mX, self.tXsX)
 
     def _shift(self, matrix: cute.Tensor) -> Int32:
-        """Elements between the last 16-byte boundary and the first element of this thread's row."""
+        """Elements between the last boundary and the first element of this thread's row."""
         size = matrix.element_type.width // 8
         address = matrix.iterator.toint() + Int64(self.row) * (matrix.stride[0] * size)
-        return Int32(address % VECTOR_BYTES) // size
+        return Int32(address % self.config.boundary) // size
 
     def _bounds(self):
         config = self.config
@@ -98,7 +98,7 @@ class RowContext:
         config = self.config
         offset = self.rank * (config.cta_vectors * config.vector) - self.shift
         if config.aligned:
-            offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 else 0
+            offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 or config.lead else 0
         window = cute.domain_offset((0, offset), matrix)
         tile = cute.local_tile(window, config.tiler_mn, (own_place(config)[0], 0))
         vectors = self.thread_copy.partition_S(tile)[None, 0, None]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import Shared, _Vectors, ceil_div
+from .config import VECTOR_BYTES, Shared, Vectors, ceil_div
 
 
 @dataclass(frozen=True)
-class SegmentTileConfig(_Vectors, Shared):
+class SegmentTileConfig(Vectors, Shared):
     """The layout of a kernel that gives a segment to some threads of a CTA.
 
     columns, itemsize, aligned  as in RowTileConfig
@@ -18,6 +18,8 @@ class SegmentTileConfig(_Vectors, Shared):
     passes           segments of a thread, one after another; the last CTA of a row may have fewer
     turns            vectors of a segment that a thread holds in registers
     """
+
+    boundary = VECTOR_BYTES
 
     columns: int
     itemsize: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import LINE_VECTORS, RowTileConfig, ceil_div, share
+from .config import LINE_VECTORS, VECTOR_BYTES, RowTileConfig, ceil_div, share
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class SpanTileConfig(RowTileConfig):
     """
 
     from_ends = True  # as the rows of a triangle differ in length
+    boundary = VECTOR_BYTES
 
     window: int = 1
     line: int = LINE_VECTORS
@@ -36,7 +37,7 @@ class SpanTileConfig(RowTileConfig):
 
     @property
     def cta_vectors(self) -> int:
-        return share(self.held, self.cluster)
+        return share(self.held, self.cluster, self.held)
 
     @property
     def outer_turns(self) -> tuple[int, ...]:

@@ -18,8 +18,9 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, Int64, const_expr
 
-from .config import LINE_WORDS, VECTOR_BYTES, WARP, SplitTileConfig, ceil_div
+from .config import LINE_WORDS, VECTOR_BYTES, WARP, ceil_div
 from .copy import bounded_copy, end_of, loading, storing
+from .crews import SplitTileConfig
 from .merges import Peaks
 from .registers import VectorRegTile, rounded
 
@@ -67,12 +68,12 @@ class SplitContext:
         return number if self.config.crews == 1 else number * self.config.crews + self.crew
 
     def shift(self, row: Int32) -> Int32:
-        """Elements between the last 16-byte boundary and the first element of a row."""
-        if self.config.aligned:
+        """Elements between the last boundary and the first element of a row."""
+        if not self.config.lead:
             return Int32(0)
         size = self.config.itemsize
         address = self.x.iterator.toint() + Int64(self.row(row)) * (self.x.stride[0] * size)
-        return (Int32(address) & (VECTOR_BYTES - 1)) >> (size.bit_length() - 1)
+        return (Int32(address) & (self.config.boundary - 1)) >> (size.bit_length() - 1)
 
     def column(self, index: Int32, shift: Int32) -> Int32:
         """The column of the first element of vector number `index` of this CTA's share."""
@@ -83,15 +84,17 @@ class SplitContext:
         config = self.config
         column = self.column(index, shift)
         inside = (index < config.cta_vectors) & (column + config.vector <= config.columns)
-        return inside if config.aligned else inside & (column >= 0)
+        return inside & (column >= 0) if config.lead else inside
 
     def readable(self, row: Int32, shift: Int32) -> tuple[Int32, Int32]:
         """The first of this CTA's vectors of a row that lies in the matrix whole, and the one after the last."""
         config, first, count = self.config, Int32(0), Int32(self.config.columns // self.config.vector)
-        if not config.aligned:
+        if config.lead:
             matrix, size = self.x.iterator.toint(), config.itemsize
             address = matrix + Int64(self.row(row)) * (self.x.stride[0] * size) - shift * size
-            first = Int32((self.share == 0) & (address < matrix))
+            before = shift // config.vector
+            before += Int32(address + before * VECTOR_BYTES < matrix)
+            first = cutlass.select_(self.share == 0, before, first)
             count = (config.columns + shift + config.vector - 1) // config.vector
             count -= Int32(address + Int64(count) * VECTOR_BYTES > end_of(self.x))
         return first, cutlass.min(config.cta_vectors, count - self.share)

@@ -48,7 +48,7 @@ class StripConfig(Shared):
     @property
     def cta_vectors(self) -> int:
         """Vectors of a row in every CTA of the cluster but the last."""
-        return share(self.vectors, self.cluster)
+        return share(self.vectors, self.cluster, self.vectors)
 
     @property
     def turns(self) -> int:
@@ -124,7 +124,7 @@ def choose_strip(columns: int, vector: int, itemsizes: tuple[int, ...], architec
         sizes[:0] = [(cluster, ELEMENTS, ROW_THREADS // 2) for cluster in clusters[:2]]
     for cluster, elements, most in sizes:
         each = elements // vector
-        if share(vectors, cluster) <= each * most:
+        if share(vectors, cluster, vectors) <= each * most:
             config = _filled(replace(config, cluster=cluster), each)
             break
     else:

@@ -6,7 +6,8 @@ A time is what a plain copy takes, and what a softmax waits beyond that: fitted 
 
 from __future__ import annotations
 
-from .config import REGISTERS, SHARED_BYTES, VECTOR_BYTES, RowTileConfig, SplitTileConfig, ceil_div
+from .config import REGISTERS, SHARED_BYTES, VECTOR_BYTES, RowTileConfig, ceil_div
+from .crews import SplitTileConfig
 from .layouts import CTA_BYTES, GROUPS_OF_16
 
 COPY = 1.66  # a launch and a trip to memory

@@ -6,7 +6,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from ..htile.config import WARP, SplitTileConfig
+from ..htile.config import WARP
+from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split
 from ..htile.merges import Moments, Peaks
 from ..htile.reduce import ADD, warp_reduce
@@ -84,6 +85,6 @@ def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, threa
         column, apart = context.column(index, shift), tiles[0].values_again(turn) - mean
         if const_expr(not config.aligned and turn in config.edge_turns):
             apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
-        exists = (index < config.cta_vectors) & (column < config.columns)
+        exists = (index < config.cta_vectors) & (column + config.vector > 0) & (column < config.columns)
         square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
     return mean, warp_reduce(square, ADD, WARP)

@@ -6,7 +6,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from ..htile.config import IN_FLIGHT, SplitTileConfig
+from ..htile.config import IN_FLIGHT
+from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split, overlap
 from ..htile.online import exponential, normalised, reference, rescale
 from ..htile.reduce import ADD, MAX

@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
-from ..htile.config import SplitTileConfig
+from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split
 from ..htile.reduce import ADD
 from ..htile.registers import VectorRegTile

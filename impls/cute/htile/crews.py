@@ -1,0 +1,123 @@
+"""The layout of rows that are split over the whole GPU, or over a crew. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import IN_FLIGHT, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
+
+UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)  # of the rows that a ring requests at a time; with more, pairs wait behind them
+
+
+@dataclass(frozen=True)
+class SplitTileConfig(Vectors):
+    """The layout of a kernel that splits every row over the whole GPU, or over a crew.
+
+    columns   elements of a row
+    itemsize  bytes of an element of the input
+    ctas      CTAs that share a row; all are on the GPU at once
+    threads   threads of a CTA that have vectors; the couriers are further warps, which move rows and pairs
+    stages    rows whose shares a CTA holds in shared memory at a time, in a ring; 1: one row at a time, in registers;
+              0: one row at a time, read twice from global memory
+    team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads the pairs of all
+    aligned   as in RowTileConfig
+    tiles     matrices of which a row is read
+    terms     vectors of one value per column, of which a CTA holds its share in shared memory
+    groups    of threads in a ring that take rows in turn, to reduce and to write them
+    crews     of `ctas` CTAs each, which take rows in turn
+    """
+
+    columns: int
+    itemsize: int
+    ctas: int
+    threads: int
+    stages: int
+    team: int = 1
+    aligned: bool = True
+    tiles: int = 1
+    terms: int = 0
+    groups: int = 1
+    crews: int = 1
+
+    @property
+    def is_ring(self) -> bool:
+        return self.stages > 1
+
+    @property
+    def workers(self) -> int:
+        """Threads that share a row; in a ring one half of the threads reduces and the other half writes."""
+        return self.threads // (2 * self.groups) if self.is_ring else self.threads
+
+    @property
+    def under_way(self) -> int:
+        """Rows that a ring requests at a time."""
+        least, most = UNDER_WAY
+        return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.cta_vectors * VECTOR_BYTES)))
+
+    @property
+    def carriers(self) -> int:
+        """Warps of a ring that relay pairs, and as many that fetch them: one way through memory takes longer than a row."""
+        return 2 if self.threads + 6 * WARP <= MAX_THREADS else 1
+
+    @property
+    def couriers(self) -> int:
+        """Warps. In a ring they bring rows and send, relay and fetch pairs; otherwise one sends and relays, one fetches."""
+        return 2 + 2 * self.carriers if self.is_ring else 2
+
+    @property
+    def cta_threads(self) -> int:
+        return self.threads + self.couriers * WARP
+
+    @property
+    def cta_vectors(self) -> int:
+        """Vectors of a row in every CTA but the last."""
+        return self.share(self.ctas)
+
+    @property
+    def vectors_per_thread(self) -> int:
+        return ceil_div(self.cta_vectors, self.workers)
+
+    @property
+    def edge_turns(self) -> set[int]:
+        """Turns in which a thread may have a row's first vector or its last, of those of memory."""
+        ends = (*range(self.leads), *range(self.vectors - 1 - self.leads, self.vectors))
+        return {number % self.cta_vectors // self.workers for number in ends}
+
+    @property
+    def bursts(self) -> int:
+        """Turns of IN_FLIGHT vectors per thread where a row is read twice."""
+        return ceil_div(self.vectors_per_thread, IN_FLIGHT)
+
+    @property
+    def held(self) -> int:
+        """Rows whose pairs a CTA holds in shared memory at a time."""
+        return max(1, self.stages)
+
+    @property
+    def slots(self) -> int:
+        """Rows whose pairs have places of their own: a place is overwritten only when all CTAs have read it.
+
+        A ring needs n = stages + groups of them, twice. A CTA sends the pair of row r only when it has written row r - n. All
+        CTAs had sent their pairs of that row by then, and so had written row r - 2n, whose place row r takes.
+        """
+        return 2 * (self.stages + self.groups) if self.is_ring else 2
+
+    @property
+    def shared_bytes(self) -> int:
+        """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
+        about = self.held * (8 * self.workers // WARP + 24) + 24 * self.slots + 256
+        shares = self.tiles * self.stages * self.cta_vectors + self.terms * (self.cta_vectors + self.leads)
+        return 1024 + about + (shares * VECTOR_BYTES if self.is_ring else 0)
+
+    @property
+    def teams(self) -> int:
+        return ceil_div(self.ctas, self.team)
+
+    @property
+    def workspace_words(self) -> int:
+        """Words of 64 bits of all crews: the tag's line, and two for each slot of each CTA and team."""
+        return self.crews * self.crew_words
+
+    @property
+    def crew_words(self) -> int:
+        return ceil_div(LINE_WORDS + 2 * self.slots * (self.ctas + self.teams), LINE_WORDS) * LINE_WORDS
