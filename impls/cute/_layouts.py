@@ -19,9 +19,9 @@ LEAST_LONG_SHARE_BYTES = 64 * 1024
 LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
-# A ring for wider shares than WIDE_BYTES has its most warps, in WIDE_GROUPS groups if a thread then has few enough vectors:
-# 7, or 10 of 16 bits in crews.
-WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = 16 * 1024, (7, 10), 2
+# A ring for wider shares than WIDE_BYTES, of one matrix or each of two, has its most warps, in WIDE_GROUPS groups if a thread then
+# has few enough vectors: 7, or 10 of 16 bits in crews.
+WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row: in crews that need teams, in as few crews as need none, and in more crews. Of softmax,
 # RMSNorm, LayerNorm, and LayerNorm of 16-bit rows that start anywhere, which has most to do for a byte.
 MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34, 16))
@@ -119,7 +119,7 @@ def split_layout(
         held = [(replace(twice, threads=threads, stages=1), most) for threads, most in HELD[crews == 1 :]]
         return next((config for config, most in held if config.vectors_per_thread <= most), twice)
     least, most = RING_WARPS
-    is_wide = tiles == 1 and twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES
+    is_wide = twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES[tiles - 1]
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
     groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[crews > 1 and itemsize == 2]) if is_wide else (RING_GROUPS, RING_VECTORS)
     rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in range(groups, 0, -1)]
