@@ -6,7 +6,6 @@ In place as well: a vector is stored by the thread that has read it, and after i
 """
 
 import functools
-from dataclasses import replace
 from math import inf
 
 from softbench import Unsupported, implementation
@@ -61,8 +60,7 @@ def of_case(case, gpu, aligned):
     check(case)
     columns, size, kernel = case.columns, _plans.ITEM_BYTES[case.dtype], "losses.CrossEntropy"
     dtypes = (case.dtype, "int64", "float32", "" if case.operator == "cross_entropy" else case.out_dtype)
-    # With softmax's limit of registers, a loss has no room for its values.
-    layouts = [replace(config, resident=0) for config in _layouts.layouts(columns, size, gpu, aligned)]
+    layouts = list(_layouts.layouts(columns, size, gpu, aligned))
     if case.operator.endswith("backward"):
         kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)
         layouts = [choose_apart(columns, size, aligned)]

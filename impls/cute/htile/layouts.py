@@ -55,8 +55,8 @@ LAYER_BLOCKS = {
     4: ((5, 1, 1, 0), (10, 1, 2, 0), (15, 1, 3, 0), (28, 1, 4, 0), (42, 2, 3, 3)),
 }
 LAYER_IDLE = (6, 6.5)  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the second block idle
-# Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, and
-# 7.2 us in the layout for many rows; from 64 rows on this loses. FEW_VECTORS: of 16 bits, of a thread.
+# Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, not 7.2.
+# FEW_VECTORS: of 16 bits, of a thread.
 FEW_SHARE_BYTES, FEW_VECTORS = 8 * 1024, 7
 GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
 CTA_BYTES = 1024  # of shared memory, that each CTA costs besides

@@ -50,8 +50,6 @@ def ctas(config: RowTileConfig, tiles: int = 1) -> int:
     registers = (32 if config.aligned else 40) + config.beside * 4 * tiles
     if config.keep == "registers":
         registers = 24 + config.vectors_per_thread * config.vector * tiles
-    if config.resident:
-        registers = REGISTERS // (config.resident * config.threads)
     shared = SHARED_BYTES["sm_90"] // (config.shared_bytes(tiles) + CTA_BYTES)
     return max(1, min(THREADS // config.threads, REGISTERS // (registers * config.threads), shared))
 
