@@ -27,12 +27,12 @@ DTYPES = ("float16", "float32")
 COLUMNS = {
     1: [16384, 32767, 262144, 262152, 524287, 524288, 2097151, 4194304],
     2: [196608],
-    3: [2047, 4104, 6144, 16385, 16392, 24576, 32769, 65544, 98304, 98305],
-    5: [1, 131072, 524287, 524288, 3145727, 3145728],
+    3: [2047, 3076, 4104, 6144, 16385, 16392, 24576, 32769, 32776, 65544, 98304, 98305, 1572868],
+    5: [1, 131072, 262148, 524287, 524288, 786432, 3145727, 3145728],
     9: [393215, 393216, 524287, 524288, 1572863, 1572872, 2097151, 2097152],
     33: [4, 13, 66, 264, 514, 767, 1027, 1030, 1032, 1536, 1537, 4097, 6145, 12287, 49151, 49152, 65537, 131079, 196608, 262144],
     34: [262399, 262400],
-    130: [8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 49151, 49152, 65540],
+    130: [4104, 8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 49151, 49152, 65540],
 }
 SHAPES = [(rows, columns) for rows, found in COLUMNS.items() for columns in found]
 
@@ -68,6 +68,8 @@ def kind(case, builds=None):
     if build is None:
         return None
     config = build.config
+    if config.aligned and getattr(config, "lead", 0):
+        return case.operator, build.kernel, getattr(config, "keep", None) or config.is_ring, "counted from lines"
     if build.kernel.startswith("split"):
         several = "crews" if config.is_ring else "crews, in registers"
         return case.operator, build.kernel, config.stages if config.crews == 1 else several, config.aligned
