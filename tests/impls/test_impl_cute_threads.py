@@ -40,7 +40,7 @@ LAYOUTS = [
     RowTileConfig(77, 4, 1, 32, 32, aligned=False),
     RowTileConfig(146, 2, 1, 32, 8, "shared", aligned=False),
     RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),  # seven turns
-    OfLines(1400, 2, 2, 32, 32, "shared", beside=1),
+    OfLines(1416, 2, 2, 32, 32, "shared", beside=1),
     OfLines(533, 4, 2, 32, 32, aligned=False),
 ]
 PACKED = [
