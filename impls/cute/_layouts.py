@@ -20,11 +20,11 @@ LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
 # A ring for wider shares than WIDE_BYTES, of one matrix or each of two, has its most warps, in WIDE_GROUPS groups if a thread then
-# has few enough vectors: 7, or 10 of 16 bits in crews.
+# has few enough vectors: 7, or 10 of 16 bits in crews of one matrix.
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row: in crews that need teams, in as few crews as need none, and in more crews. Of softmax,
-# RMSNorm, LayerNorm, and LayerNorm of 16-bit rows that start anywhere, which has most to do for a byte.
-MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34, 16))
+# RMSNorm, LayerNorm, LayerNorm of 16-bit rows that start anywhere, which has most to do for a byte, and softmax's gradient.
+MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34, 16), (23, 23, 23))
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
@@ -121,7 +121,8 @@ def split_layout(
     least, most = RING_WARPS
     is_wide = twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES[tiles - 1]
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
-    groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[crews > 1 and itemsize == 2]) if is_wide else (RING_GROUPS, RING_VECTORS)
+    is_tight = crews > 1 and itemsize == 2 and tiles == 1
+    groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[is_tight]) if is_wide else (RING_GROUPS, RING_VECTORS)
     rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in range(groups, 0, -1)]
     ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= vectors)
     room = SHARED_BYTES.get(gpu.architecture, 0)
@@ -129,7 +130,7 @@ def split_layout(
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
 
 
-def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False) -> int:
+def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False, tiles: int = 1) -> int:
     """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
     terms     vectors of one value per column
@@ -137,7 +138,7 @@ def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False) -> i
     """
     whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0] or [1]
     direct = next((n for n in whole if gpu.processors // n <= WARP), MOST_CREWS + 1)
-    shares = CREW_SHARES[terms + (is_loose and terms > 1)]
+    shares = CREW_SHARES[terms + (is_loose and terms > 1) if tiles == 1 else -1]
     return max(n for n in whole if n == 1 or n * row_bytes <= shares[(n >= direct) + (n > direct)] * 1024 * gpu.processors)
 
 
@@ -158,7 +159,8 @@ def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, 
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")
-    return "crews" if tiles == 1 and rows > FEW_ROWS and "split" in times and word in ("", "split") else word
+    is_split = word == "split" or (tiles == 1 and word == "" and "split" in times)
+    return "crews" if is_split and rows > FEW_ROWS else word
 
 
 def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str | int, float]:

@@ -157,8 +157,9 @@ def softmax_backward(
     """Builds of (dy, y, dx), all of one dtype, or of these and a workspace; few and dense as in `softmax`."""
     dtypes, size = (dtype,) * 3, ITEM_BYTES[dtype]
     yield from packed("SoftmaxBackward", columns, dtypes, gpu, dense, tiles=2)
-    if few == "split" and (aligned or dense):
-        split = split_layout(columns, size, gpu, aligned, tiles=2)
+    if few in ("split", "crews") and (aligned or dense):
+        several = crews(columns * size, gpu, tiles=2) if few == "crews" else 1
+        split = split_layout(columns, size, gpu, aligned, tiles=2, crews=several)
         yield Build("split_softmax_backward.SplitSoftmaxBackward", split, (*dtypes, "int64"), arch=gpu.arch)
     for config in layouts(columns, size, gpu, aligned, tiles=2):
         yield Build("softmax_backward.SoftmaxBackward", config, dtypes, arch=gpu.arch)
