@@ -135,6 +135,7 @@ def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False, tile
 
     terms     vectors of one value per column
     is_loose  whether rows are of 16 bits and start anywhere
+    tiles     matrices of which rows are read
     """
     whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0] or [1]
     direct = next((n for n in whole if gpu.processors // n <= WARP), MOST_CREWS + 1)

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from impls.cute.htile.config import RowTileConfig
 from support import emulated_lists
 from support.emulated_cute import PACKAGE, Cutlass, exp2, rcp_approx, standing_in
 from support.emulated_memory import (
@@ -38,6 +39,12 @@ from support.emulated_memory import (
 WARP = 32
 here = threading.local()
 """Of a thread: its cluster, its CTA's rank, its number, its groups of asynchronous copies, its allocations so far."""
+
+
+class OfLines(RowTileConfig):
+    """Counted from a cache line, as rows of more than 12 KiB are."""
+
+    boundary = 128
 
 
 class Cluster:

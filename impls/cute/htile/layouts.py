@@ -184,7 +184,7 @@ def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
 
 
 def _norm_shares(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """RMSNorm of 56 KiB to 0.4 MiB: four to seven vectors per thread, of 16 bits four or six, as with others registers spill."""
+    """RMSNorm of 56 KiB to 0.4 MiB: four to seven vectors per thread, of 16 bits four or six: five spill, seven are slow."""
     config = _clusters(whole, power(ceil_div(whole.vectors, 14 * BLOCK)), 2 * BLOCK)
     resident = {2: {4: 4, 6: 3}, 4: {4: 4, 5: 4, 6: 3, 7: 2}}[whole.itemsize].get(config.vectors_per_thread)
     return replace(config, resident=resident) if resident and 2 < config.cluster <= largest else None
