@@ -185,7 +185,6 @@ def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
         (17033, "bfloat16", False, 0),  # rows that start anywhere, in registers
         (8193, "bfloat16", False, 3),
         (150003, "float16", False, 3),  # the same, in shared memory
-        (6201, "bfloat16", True, 4),
         (262145, "bfloat16", True, 2),
         (400001, "float32", False, 4),
     ],

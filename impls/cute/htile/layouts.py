@@ -51,10 +51,9 @@ BLOCK, REGISTER_VECTORS = 128, 6
 UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 4 * 1024, 2 * 1024  # of norms
 # LayerNorm, by length: most BLOCKs of vectors of a row, its CTAs, BLOCKs of threads of each, CTAs of a multiprocessor (0: any).
 LAYER_BLOCKS = {
-    2: ((6, 1, 1, 0), (16, 1, 2, 0), (21, 1, 3, 3), (32, 1, 4, 2)),
+    2: ((7.8, 1, 1, 0), (16, 1, 2, 0), (21, 1, 3, 3), (32, 1, 4, 2)),
     4: ((5, 1, 1, 0), (10, 1, 2, 0), (15, 1, 3, 0), (28, 1, 4, 0), (42, 2, 3, 3)),
 }
-LAYER_IDLE = (6, 6.5)  # vectors of 16-bit rows, in BLOCKs, that leave too many threads of the second block idle
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, not 7.2.
 # FEW_VECTORS: of 16 bits, of a thread.
 FEW_SHARE_BYTES, FEW_VECTORS = 8 * 1024, 7
@@ -197,8 +196,6 @@ def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
         return _rows(whole, WARP)
     if whole.vectors <= (7 if narrow else 4) * 2 * WARP:
         return _clusters(whole, 1, 2 * WARP)
-    if narrow and LAYER_IDLE[0] < blocks <= LAYER_IDLE[1]:
-        return None
     for most, cluster, wide, resident in LAYER_BLOCKS[whole.itemsize]:
         if blocks <= most:
             return replace(_clusters(whole, cluster, wide * BLOCK), resident=resident)
