@@ -19,10 +19,10 @@ class Launch(emulated.Cluster):
 
     def __init__(self, config):
         super().__init__(config.ctas * config.crews, config.cta_threads, 0, 1, True)
-        self.named, self.start = {}, threading.Barrier(self.ctas * self.threads, timeout=TIMEOUT_S)
+        self.grid, self.named, self.start = config.grid, {}, threading.Barrier(self.ctas * self.threads, timeout=TIMEOUT_S)
 
     def place(self, rank):
-        return rank, 0, 0
+        return rank % self.grid[0], rank // self.grid[0], 0
 
     def aborted(self):
         return [*super().aborted(), *self.named.values(), self.start]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .config import IN_FLIGHT, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
 
 UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)  # of the rows that a ring requests at a time; with more, pairs wait behind them
+SPREAD_CREWS = 12  # of norms of 16 bits
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,15 @@ class SplitTileConfig(Vectors):
         """Rows that a ring requests at a time."""
         least, most = UNDER_WAY
         return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.cta_vectors * VECTOR_BYTES)))
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether crews are spread over the GPU. They are then equally fast, but pairs take longer."""
+        return self.is_ring and self.crews > 1 and (not self.terms or self.itemsize > 2 or self.crews >= SPREAD_CREWS)
+
+    @property
+    def grid(self) -> list[int]:
+        return [self.crews, self.ctas, 1] if self.is_spread else [self.ctas * self.crews, 1, 1]
 
     @property
     def carriers(self) -> int:

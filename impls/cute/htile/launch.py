@@ -46,8 +46,7 @@ def launch_packed(kernel, config: PackedTileConfig, rows: Int32, stream):
 
 def launch_split(kernel, config: SplitTileConfig, stream):
     """Launch a kernel that has its arguments: all CTAs are on the GPU at once, and each takes a share of every row."""
-    grid, block = [config.ctas * config.crews, 1, 1], [config.cta_threads, 1, 1]
-    kernel.launch(grid=grid, block=block, cooperative=True, stream=stream, use_pdl=True)
+    kernel.launch(grid=config.grid, block=[config.cta_threads, 1, 1], cooperative=True, stream=stream, use_pdl=True)
 
 
 def overlap():

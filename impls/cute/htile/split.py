@@ -49,10 +49,8 @@ class SplitContext:
         self.thread = cute.arch.thread_idx()[0]
         self.cta, self.crew, self.rows = cute.arch.block_idx()[0], Int32(0), x.shape[0]
         if config.crews > 1:
-            # Crews that are spread over the GPU are equally fast, but their pairs take longer, which costs norms up to a tenth.
-            is_spread, block = config.is_ring and not config.terms, self.cta
-            self.cta = block // config.crews if is_spread else block % config.ctas
-            self.crew = block % config.crews if is_spread else block // config.ctas
+            block, other, _ = cute.arch.block_idx()
+            self.cta, self.crew = (other, block) if config.is_spread else (block % config.ctas, block // config.ctas)
             self.rows = (self.rows + (config.crews - 1) - self.crew) // config.crews
             self.words = self.words + self.crew * config.crew_words
         self.courier = (self.thread - config.threads) // WARP
