@@ -26,6 +26,10 @@ class RingOfLines(SplitTileConfig):
     boundary = 128  # as rows of more than 12 KiB have it
 
 
+class RingOfPieces(SplitTileConfig):
+    pieces = 3  # the last of the last CTA's share is empty
+
+
 class PartsOfLines(PartTileConfig):
     boundary = 128
 
@@ -37,6 +41,7 @@ RINGS = [
     SplitTileConfig(420, 4, 3, 128, 4, groups=2),
     RingOfLines(531, 2, 2, 64, 4, aligned=False, crews=2),
     RingOfLines(264, 2, 1, 192, 4, groups=3, crews=3),
+    RingOfPieces(531, 2, 2, 64, 4, aligned=False),
 ]
 HELD = [  # in registers
     SplitTileConfig(531, 2, 2, 32, 1, aligned=False, crews=2),

@@ -52,6 +52,17 @@ def test_a_ring_has_as_many_stages_as_there_is_room_for():
     assert {*stages} == {*range(3, 15), 0}
 
 
+@over("tiles", [1, 2])
+def test_a_ring_of_wide_rows_asks_for_about_48_kib_at_a_time(tiles):
+    for columns in range(2**19 // tiles, 2**21 // tiles, 999):
+        config = _layouts.split_layout(columns, 4, _layouts.HOPPER, False, tiles=tiles)
+        if config.is_ring:
+            whole, piece = (config.tiles * vectors * 16 for vectors in (config.cta_vectors, config.piece_vectors))
+            assert 32 * 1024 <= config.under_way * piece <= 64 * 1024
+            assert (config.pieces - 1) * piece < whole <= config.pieces * piece
+            assert config.pieces > 1 or whole <= 32 * 1024
+
+
 @over(("ctas", "team", "stages"), [(132, 22, 7), (132, 1, 4), (78, 9, 1), (1, 1, 0)])
 def test_a_workspace_has_room_for_the_tag_and_all_pairs(ctas, team, stages):
     config = SplitTileConfig(1048576, 4, ctas, 512, stages, team)

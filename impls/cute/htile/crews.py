@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import IN_FLIGHT, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
+from .config import IN_FLIGHT, LINE_VECTORS, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
 
-UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)  # of the rows that a ring requests at a time; with more, pairs wait behind them
+# A ring requests so much at a time, in two to four pieces; with more, pairs wait behind them. A share is one piece, but in a single
+# crew a share of more than WHOLE_BYTES is several.
+UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)
+WHOLE_BYTES, PIECE_BYTES = 32 * 1024, 16 * 1024
 SPREAD_CREWS = 12  # of norms of 16 bits
 
 
@@ -50,10 +53,21 @@ class SplitTileConfig(Vectors):
         return self.threads // (2 * self.groups) if self.is_ring else self.threads
 
     @property
+    def pieces(self) -> int:
+        """Pieces of a row's share, of all matrices, that a ring requests one after the other."""
+        share = self.tiles * self.cta_vectors * VECTOR_BYTES
+        return ceil_div(share, PIECE_BYTES) if self.is_ring and self.crews == 1 and share > WHOLE_BYTES else 1
+
+    @property
+    def piece_vectors(self) -> int:
+        """Vectors of one matrix in every piece but the last."""
+        return ceil_div(ceil_div(self.cta_vectors, self.pieces), LINE_VECTORS) * LINE_VECTORS
+
+    @property
     def under_way(self) -> int:
-        """Rows that a ring requests at a time."""
+        """Pieces that a ring requests at a time."""
         least, most = UNDER_WAY
-        return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.cta_vectors * VECTOR_BYTES)))
+        return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.piece_vectors * VECTOR_BYTES)))
 
     @property
     def is_spread(self) -> bool:
@@ -115,7 +129,7 @@ class SplitTileConfig(Vectors):
     @property
     def shared_bytes(self) -> int:
         """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
-        about = self.held * (8 * self.workers // WARP + 24) + 24 * self.slots + 256
+        about = self.held * (8 * self.workers // WARP + 16 + 8 * self.pieces) + 24 * self.slots + 256
         shares = self.tiles * self.stages * self.cta_vectors + self.terms * (self.cta_vectors + self.leads)
         return 1024 + about + (shares * VECTOR_BYTES if self.is_ring else 0)
 

@@ -49,7 +49,8 @@ class Ring:
         self.stages = config.stages
         layout = cute.make_layout((config.cta_vectors * config.vector, config.stages))
         self.shares = [memory.allocate_tensor(x.element_type, layout, byte_alignment=128) for x in context.inputs]
-        self.arrived, self.paired, self.free = (Phases(context, config.stages) for _ in range(3))
+        self.arrived = Phases(context, config.stages * config.pieces)
+        self.paired, self.free = (Phases(context, config.stages) for _ in range(2))
         self.sent, self.known = (Phases(context, config.slots) for _ in range(2))
         self.ready = Phases(context, 1)  # to write: what `prepare` brings
 
@@ -80,6 +81,13 @@ def wait(phases: Phases, row: int | Int32):
 def tell(phases: Phases, row: int | Int32):
     """Tell that this thread has done its part of a row."""
     cute.arch.mbarrier_arrive(phases.of(row))
+
+
+@cute.jit
+def await_row(context: SplitContext, ring: Ring, row: Int32):
+    """Wait until all pieces of a row are there."""
+    for piece in cutlass.range_constexpr(context.config.pieces):
+        wait(ring.arrived, row * context.config.pieces + piece)
 
 
 @cute.jit
@@ -120,7 +128,7 @@ def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, resu
     tiles, last = registers(context, context.config.vectors_per_thread), context.rows - 1
     group, thread = own_place(context)
     for row in cutlass.range(group, context.rows, context.config.groups, unroll=1):
-        wait(ring.arrived, row)
+        await_row(context, ring, row)
         take(context, ring, row, thread, tiles)
         first, second = pair(context, tiles, row, thread)
         leave_pair(context, row, thread, first, second)
@@ -138,7 +146,7 @@ def write_rows(context: SplitContext, ring: Ring, result: cutlass.Constexpr):
     tiles = registers(context, context.config.vectors_per_thread)
     group, thread = own_place(context)
     for row in cutlass.range(group, context.rows - 1, context.config.groups, unroll=1):
-        wait(ring.arrived, row)
+        await_row(context, ring, row)
         take(context, ring, row, thread, tiles)
         tell(ring.free, row)
         wait(ring.known, row)
@@ -201,22 +209,27 @@ def bring_rows(context: SplitContext, ring: Ring):
     config = context.config
     policy = retaining_policy(Int64(context.x.shape[0]), config.columns * config.itemsize)
     for row in cutlass.range(context.rows, unroll=1):
-        if row >= config.under_way:
-            wait(ring.arrived, row - config.under_way)
         if row >= ring.stages:
             wait(ring.free, row - ring.stages)
             # The copy is asynchronous: only this fence orders it after the stage's reads.
             cute.arch.fence_proxy("async.shared", space="cta")
-        bring(context, ring, row, policy)
+        for piece in cutlass.range_constexpr(config.pieces):
+            number = row * config.pieces + piece
+            if number >= config.under_way:
+                wait(ring.arrived, number - config.under_way)
+            bring(context, ring, row, piece, policy)
 
 
 @cute.jit
-def bring(context: SplitContext, ring: Ring, row: Int32, policy: Int64):
-    """Request the CTA's share of a row, in one copy of each input."""
+def bring(context: SplitContext, ring: Ring, row: Int32, piece: cutlass.Constexpr[int], policy: Int64):
+    """Request a piece of the CTA's share of a row, in one copy of each input."""
     config, shift = context.config, context.shift(row)
     first, end = context.readable(row, shift)
+    if const_expr(config.pieces > 1):
+        first = cutlass.max(first, piece * config.piece_vectors)
+        end = cutlass.min(end, (piece + 1) * config.piece_vectors)
     size = cutlass.max(end - first, 0) * VECTOR_BYTES
-    barrier = ring.arrived.of(row)
+    barrier = ring.arrived.of(row * config.pieces + piece)
     targets = [ring.vector(which, row, first, config.vector) for which in range(config.tiles)]
     sources = [context.place(x, row, context.column(first, shift)).iterator for x in context.inputs]
     cute.arch.mbarrier_arrive_and_expect_tx(barrier, size * config.tiles)
