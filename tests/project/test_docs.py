@@ -201,19 +201,6 @@ def test_the_notes_figures_are_those_of_the_run(shown):
     assert [re.split("[:,]", text)[0] for text in shown[1:]] == figures
 
 
-FEW_ROWS = [("One run", ("float32", "float16"), *shown) for shown in rows(NOTES, "few rows")]
-
-
-@over("shown", FEW_ROWS)
-def test_the_notes_times_are_those_of_the_runs(shown):
-    link, dtypes, shape, *times = shown
-    cells = [cells_of(link)[f"softmax-{dtype}-{shape}"] for dtype in dtypes]
-    copy = next(name for name, row in cells[0].items() if row["role"] == "roof")
-    found = [latency(cell, name) / 1000 for cell in cells for name in ("cute_softmax", "quack", copy)]
-    said = [math.nan if text == "no launch" else float(text) for text in times]
-    assert said == pytest.approx(found, rel=0.005, nan_ok=True)
-
-
 @over("shown", rows(RESULTS, "operator"))
 def test_the_familys_figures_are_those_of_the_run(shown):
     operator, count, ours, percent, *rivals = shown
