@@ -22,9 +22,11 @@ RING_VECTORS, RING_GROUPS = 8, 3
 # A ring for wider shares than WIDE_BYTES, of one matrix or each of two, has its most warps, in WIDE_GROUPS groups if a thread then
 # has few enough vectors: 7, or 10 of 16 bits in crews of one matrix.
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
-# The most KiB of a CTA's share of a row: in crews that need teams, in as few crews as need none, and in more crews. Of softmax,
-# RMSNorm, LayerNorm, LayerNorm of 16-bit rows that start anywhere, which has most to do for a byte, and softmax's gradient.
-MOST_CREWS, CREW_SHARES = 33, ((28, 28, 28), (34, 34, 34), (23, 34, 30), (23, 34, 16), (23, 23, 23))
+# The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, LayerNorm, and softmax's gradient.
+MOST_CREWS, CREW_SHARES = 3, (28, 34, 23, 23)
+# How many clusters of so many CTAs an H100 says it has room for, with a CTA on each multiprocessor; warps that reduce, and as many
+# that write; the least shares of rows and of weights that a CTA holds, and in the largest cluster the least of rows.
+CLUSTERS, CLUSTER_WARPS, CLUSTER_SHARES, LEAST_CLUSTER_STAGES = {2: 66, 3: 39, 4: 30, 5: 22, 8: 15, 16: 7}, 12, 5, 2
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
@@ -125,22 +127,35 @@ def split_layout(
     groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[is_tight]) if is_wide else (RING_GROUPS, RING_VECTORS)
     rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in range(groups, 0, -1)]
     ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= vectors)
-    room = SHARED_BYTES.get(gpu.architecture, 0)
-    stages = range(MOST_STAGES, LEAST_STAGES - 1, -1)
-    return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), twice)
+    return _fullest(ring, LEAST_STAGES, gpu) or twice
 
 
-def crews(row_bytes: int, gpu: Gpu, terms: int = 0, is_loose: bool = False, tiles: int = 1) -> int:
+def cluster_ring(columns: int, itemsize: int, gpu: Gpu, aligned: bool, terms: int) -> SplitTileConfig | None:
+    """A ring in clusters of as few CTAs as hold enough shares; None for rows that are too long."""
+    for ctas, clusters in CLUSTERS.items():
+        threads, crews = 2 * CLUSTER_WARPS * WARP, max(1, clusters * gpu.processors // HOPPER.processors)
+        ring = SplitTileConfig(columns, itemsize, ctas, threads, 0, 1, aligned, 1, terms, crews=crews, clustered=True)
+        least = CLUSTER_SHARES - terms if ctas < max(CLUSTERS) else LEAST_CLUSTER_STAGES
+        if found := _fullest(ring, least, gpu):
+            return found
+    return None
+
+
+def _fullest(ring: SplitTileConfig, least: int, gpu: Gpu) -> SplitTileConfig | None:
+    """A ring with as many stages as shared memory has room for, and `least` or more."""
+    stages, room = range(MOST_STAGES, least - 1, -1), SHARED_BYTES.get(gpu.architecture, 0)
+    return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), None)
+
+
+def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1) -> int:
     """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
-    terms     vectors of one value per column
-    is_loose  whether rows are of 16 bits and start anywhere
-    tiles     matrices of which rows are read
+    terms  vectors of one value per column
+    tiles  matrices of which rows are read
     """
-    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0] or [1]
-    direct = next((n for n in whole if gpu.processors // n <= WARP), MOST_CREWS + 1)
-    shares = CREW_SHARES[terms + (is_loose and terms > 1) if tiles == 1 else -1]
-    return max(n for n in whole if n == 1 or n * row_bytes <= shares[(n >= direct) + (n > direct)] * 1024 * gpu.processors)
+    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
+    share = CREW_SHARES[terms if tiles == 1 else -1]
+    return max((n for n in whole if n * row_bytes <= share * 1024 * gpu.processors), default=1)
 
 
 def row_crews(rows: int, gpu: Gpu) -> int:

@@ -14,7 +14,7 @@ import softbench
 from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
-from ._layouts import FEW_ROWS, Gpu, cluster_layouts, crews, few, layouts, split_layout
+from ._layouts import FEW_ROWS, Gpu, cluster_layouts, cluster_ring, crews, few, layouts, split_layout
 from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, ceil_div
 from .htile.crews import SplitTileConfig
 from .htile.layouts import choose_few
@@ -29,7 +29,7 @@ RESIDUAL = 3  # place of the residual among a norm's arguments
 CREW_BYTES = {
     (False, False): (2**18, 3 * 2**17),
     (False, True): (5 * 2**17, 5 * 2**17),
-    (True, False): (63 * 2**10, 5 * 2**14),
+    (True, False): (60 * 2**10, 60 * 2**10),
     (True, True): (13 * 2**14, 9 * 2**16),
 }
 LONG_NORM_BYTES = 9 * 2**17
@@ -187,10 +187,12 @@ def norm(
     yield from packed("Norm", columns, dtypes, gpu, dense and not heads, tiles, terms, flags)
     is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
-        several = 1 if is_few else crews(columns * size, gpu, terms, size == 2 and not aligned)
-        split = split_layout(columns, size, gpu, aligned, terms=sum(map(bool, dtypes[1:3])), crews=several)
-        if split.is_ring:
-            yield Build("split_norm.SplitNorm", split, (*dtypes, "int64"), flags, gpu.arch)
+        held = sum(map(bool, dtypes[1:3]))
+        several = 1 if is_few else crews(columns * size, gpu, terms)
+        rings = [] if is_few else [cluster_ring(columns, size, gpu, aligned, held)]
+        for ring in (*rings, split_layout(columns, size, gpu, aligned, terms=held, crews=several)):
+            if ring and ring.is_ring:
+                yield Build("split_norm.SplitNorm", ring, (*dtypes, "int64"), flags, gpu.arch)
     for config in layouts(columns, size, gpu, aligned, tiles, terms):
         yield Build("norm.Norm", config, dtypes, flags, gpu.arch)
 

@@ -31,7 +31,7 @@ COLUMNS = {
     5: [1, 131072, 262148, 524287, 524288, 786432, 3145727, 3145728],
     9: [393215, 393216, 524287, 524288, 1572863, 1572872, 2097151, 2097152],
     33: [4, 13, 66, 264, 514, 767, 1027, 1030, 1032, 1536, 1537, 4097, 6145, 12287, 49151, 49152, 65537, 196608, 262144, 290001],
-    34: [262399, 262400],
+    34: [262399, 262400, 655359, 655360],
     130: [4104, 8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 49151, 49152, 65540],
 }
 SHAPES = [(rows, columns) for rows, found in COLUMNS.items() for columns in found]
@@ -71,7 +71,7 @@ def kind(case, builds=None):
     if config.aligned and getattr(config, "lead", 0):
         return case.operator, build.kernel, getattr(config, "keep", None) or config.is_ring, "counted from lines"
     if build.kernel.startswith("split"):
-        several = "crews" if config.is_ring else "crews, in registers"
+        several = "clusters" if config.clustered else "crews" if config.is_ring else "crews, in registers"
         return case.operator, build.kernel, config.stages if config.crews == 1 else several, config.aligned
     if build.kernel.startswith("packed"):
         return case.operator, build.kernel, config.peers > 1, config.passes > 1, config.apart > 1

@@ -43,6 +43,11 @@ RINGS = [
     RingOfLines(264, 2, 1, 192, 4, groups=3, crews=3),
     RingOfPieces(531, 2, 2, 64, 4, aligned=False),
 ]
+CLUSTERS = [  # that claim rows
+    (RingOfLines(531, 2, 2, 64, 2, aligned=False, crews=2, clustered=True), "layernorm"),
+    (SplitTileConfig(420, 4, 2, 128, 3, groups=2, crews=2, clustered=True), "rmsnorm"),
+    (SplitTileConfig(149, 4, 3, 64, 3, aligned=False, crews=1, clustered=True), "layernorm"),
+]
 HELD = [  # in registers
     SplitTileConfig(531, 2, 2, 32, 1, aligned=False, crews=2),
     SplitTileConfig(420, 4, 3, 64, 1, 2, crews=3),  # teams
@@ -90,6 +95,16 @@ def test_rows_through_a_ring(config, operator, rows):
     case = Case(operator, (rows, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize])
     launches = [operators.get(operator).make_inputs(case, "cpu", seed) for seed in (1, 2)]
     for inputs, found in zip(launches, computed(case, config, launches), strict=True):
+        assert not compare(case, inputs, (found,)).reason
+
+
+@every(("config", "operator"), CLUSTERS)
+def test_rows_that_clusters_claim(config, operator):
+    """Fewer than there are clusters, and more than one has places for; each launch counts from zero."""
+    config = replace(config, terms=1 + (operator == "layernorm"))
+    cases = [Case(operator, (n, config.columns), *[DTYPES[config.itemsize]] * 2) for n in (1, config.claims + 3)]
+    launches = [operators.get(operator).make_inputs(case, "cpu", case.rows) for case in cases]
+    for case, inputs, found in zip(cases, launches, computed(cases[0], config, launches), strict=True):
         assert not compare(case, inputs, (found,)).reason
 
 

@@ -1,6 +1,7 @@
 """How impls/cute lays out rows that are split over the whole GPU: one alone, several through a ring, long ones read twice."""
 
 import itertools
+from dataclasses import replace
 
 from support.grids import over
 
@@ -123,8 +124,27 @@ def test_crews_leave_a_cta_a_share_that_is_worth_its_fixed_cost(processors):
         found = [(size, _layouts.crews(size, gpu, terms)) for size in range(2**16, 2**21, 2**12)]
         assert [crews for _, crews in found] == sorted((crews for _, crews in found), reverse=True)
         assert all(processors % crews == 0 and size * crews <= 34 * 2**10 * processors for size, crews in found if crews > 1)
-    layer = _plans.norm(131073, ("float16",) * 3 + ("", "float16", "", "", ""), True, 1e-5, gpu, False)
-    assert next(layer).config.crews == _layouts.crews(262146, gpu, 2, True)
+
+
+@over(("processors", "itemsize", "terms", "aligned"), itertools.product((132, 114, 78, 7), (2, 4), (1, 2), (True, False)))
+def test_clusters_have_as_few_ctas_as_hold_their_shares(processors, itemsize, terms, aligned):
+    gpu = _layouts.Gpu("sm_90", processors)
+    sizes = range(60 * 2**10, 2**20, 2**12)
+    found = [_layouts.cluster_ring(size // itemsize + 1 - aligned, itemsize, gpu, aligned, terms) for size in sizes]
+    rings = [ring for ring in found if ring]
+    assert found[: len(rings)] == rings
+    assert [ring.ctas for ring in rings] == sorted(ring.ctas for ring in rings)
+    for ring in rings:
+        assert ring.shared_bytes <= SHARED_BYTES["sm_90"] < replace(ring, stages=ring.stages + 1).shared_bytes
+        assert ring.crews * ring.ctas <= max(processors, ring.ctas)
+        assert ring.under_way <= ring.stages
+
+
+def test_a_gpu_that_refuses_clusters_splits_norms_over_crews():
+    layer = _plans.norm(131073, ("float16",) * 3 + ("", "float16", "", "", ""), True, 1e-5, _layouts.HOPPER, False)
+    first, second, *_ = (build.config for build in layer)
+    assert first.clustered
+    assert (second.clustered, second.crews) == (False, _layouts.crews(262146, _layouts.HOPPER, 2))
 
 
 @over(("processors", "rows"), itertools.product((132, 114, 78, 7), range(1, 67)))

@@ -19,10 +19,14 @@ class Launch(emulated.Cluster):
 
     def __init__(self, config):
         super().__init__(config.ctas * config.crews, config.cta_threads, 0, 1, True)
+        self.crew = config.ctas
         self.grid, self.named, self.start = config.grid, {}, threading.Barrier(self.ctas * self.threads, timeout=TIMEOUT_S)
 
     def place(self, rank):
         return rank % self.grid[0], rank // self.grid[0], 0
+
+    def peer(self, rank):
+        return here.rank // self.crew * self.crew + rank
 
     def aborted(self):
         return [*super().aborted(), *self.named.values(), self.start]
@@ -58,6 +62,13 @@ def store(place, value, **_):
     place.memory[place.at(0)] = value
 
 
+def count_on(place):
+    with here.cluster.lock:
+        count = load(place, int)
+        store(place, count + 1)
+    return count
+
+
 def put(place, tag, pair):
     for i, value in enumerate(pair):
         store(place + i, tag << 32 | int(np.float32(value).view(np.uint32)))
@@ -68,7 +79,7 @@ def family():
     """As that of emulated_threads, with what split rows have of the hardware."""
     with emulated.family() as modules:
         vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store)
-        split = modules("htile.split")
+        split, modules("htile.claims").count_on = modules("htile.split"), count_on
         split.put, split.peek = put, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))
         split.number = lambda word: np.uint32(word & 0xFFFFFFFF).view(np.float32)
         yield modules

@@ -87,6 +87,10 @@ class Cluster:
         """The CTA's block_idx."""
         return self.cta, rank, 0
 
+    def peer(self, rank):
+        """The rank, among all CTAs, of a CTA of this cluster."""
+        return rank
+
     def aborted(self):
         """What threads may wait at when one has failed."""
         return [*self.barriers, *self.warps.values(), *self.mbarriers.values()]
@@ -167,6 +171,7 @@ def mbarrier(place, rank=None, arrivals=1):
 
 
 def store_shared_remote(target, values, barrier, rank):
+    rank = here.cluster.peer(rank)
     mine = here.cluster.shared[here.rank]
     allocation = next(i for i, memory in enumerate(mine) if memory is target.iterator.memory)
     other = here.cluster.shared[rank][allocation]

@@ -24,7 +24,9 @@ strip      such a thread's columns from row to row
 rows       what a kernel does before and after its arithmetic
 columns    a weight or a bias
 split      rows that are split over the whole GPU
+phases     how far such a row is
 ring       such rows in a ring in shared memory
+claims     rows that clusters claim, in such a ring
 resident   weights of such rows in shared memory
 
 A module imports only modules above it. docs/htile.md draws the layouts.

@@ -10,7 +10,7 @@ from .config import IN_FLIGHT, LINE_VECTORS, LINE_WORDS, MAX_THREADS, VECTOR_BYT
 # crew a share of more than WHOLE_BYTES is several.
 UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)
 WHOLE_BYTES, PIECE_BYTES = 32 * 1024, 16 * 1024
-SPREAD_CREWS = 12  # of norms of 16 bits
+CLAIMED_AHEAD = 3  # rows, of the one that is requested
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class SplitTileConfig(Vectors):
     terms     vectors of one value per column, of which a CTA holds its share in shared memory
     groups    of threads in a ring that take rows in turn, to reduce and to write them
     crews     of `ctas` CTAs each, which take rows in turn
+    clustered  whether crews are clusters, which claim the rows of a ring, instead
     """
 
     columns: int
@@ -42,6 +43,7 @@ class SplitTileConfig(Vectors):
     terms: int = 0
     groups: int = 1
     crews: int = 1
+    clustered: bool = False
 
     @property
     def is_ring(self) -> bool:
@@ -65,14 +67,14 @@ class SplitTileConfig(Vectors):
 
     @property
     def under_way(self) -> int:
-        """Pieces that a ring requests at a time."""
+        """Pieces that a ring requests at a time, and no more rows than it has stages."""
         least, most = UNDER_WAY
-        return max(least, min(most, UNDER_WAY_BYTES // (self.tiles * self.piece_vectors * VECTOR_BYTES)))
+        return max(least, min(most, self.stages, UNDER_WAY_BYTES // (self.tiles * self.piece_vectors * VECTOR_BYTES)))
 
     @property
     def is_spread(self) -> bool:
         """Whether crews are spread over the GPU. They are then equally fast, but pairs take longer."""
-        return self.is_ring and self.crews > 1 and (not self.terms or self.itemsize > 2 or self.crews >= SPREAD_CREWS)
+        return self.is_ring and not self.clustered and self.crews > 1 and (not self.terms or self.itemsize > 2)
 
     @property
     def grid(self) -> list[int]:
@@ -80,8 +82,8 @@ class SplitTileConfig(Vectors):
 
     @property
     def carriers(self) -> int:
-        """Warps of a ring that relay pairs, and as many that fetch them: one way through memory takes longer than a row."""
-        return 2 if self.threads + 6 * WARP <= MAX_THREADS else 1
+        """Warps of a ring that relay pairs, or claim rows, and as many that fetch pairs: one way through memory takes long."""
+        return 2 if not self.clustered and self.threads + 6 * WARP <= MAX_THREADS else 1
 
     @property
     def couriers(self) -> int:
@@ -130,8 +132,18 @@ class SplitTileConfig(Vectors):
     def shared_bytes(self) -> int:
         """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
         about = self.held * (8 * self.workers // WARP + 16 + 8 * self.pieces) + 24 * self.slots + 256
+        about += (8 * self.ctas + 8) * self.slots + 20 * self.claims if self.clustered else 0
         shares = self.tiles * self.stages * self.cta_vectors + self.terms * (self.cta_vectors + self.leads)
         return 1024 + about + (shares * VECTOR_BYTES if self.is_ring else 0)
+
+    @property
+    def claims(self) -> int:
+        """Claimed rows whose numbers have places of their own.
+
+        A CTA of a cluster may still write row r - 2n when the first CTA requests row r, by the same argument, and claims one
+        CLAIMED_AHEAD later. The row after each is looked at, too.
+        """
+        return self.slots + CLAIMED_AHEAD + 2
 
     @property
     def teams(self) -> int:
@@ -139,8 +151,8 @@ class SplitTileConfig(Vectors):
 
     @property
     def workspace_words(self) -> int:
-        """Words of 64 bits of all crews: the tag's line, and two for each slot of each CTA and team."""
-        return self.crews * self.crew_words
+        """Words of 64 bits of all crews: the tag's line, and two for each slot of each CTA and team. Clusters only count claims."""
+        return LINE_WORDS if self.clustered else self.crews * self.crew_words
 
     @property
     def crew_words(self) -> int:

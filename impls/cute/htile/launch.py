@@ -45,8 +45,9 @@ def launch_packed(kernel, config: PackedTileConfig, rows: Int32, stream):
 
 
 def launch_split(kernel, config: SplitTileConfig, stream):
-    """Launch a kernel that has its arguments: all CTAs are on the GPU at once, and each takes a share of every row."""
-    kernel.launch(grid=config.grid, block=[config.cta_threads, 1, 1], cooperative=True, stream=stream, use_pdl=True)
+    """Launch a kernel that has its arguments: all CTAs are on the GPU at once, or those of a cluster."""
+    how = {"cluster": [config.ctas, 1, 1]} if config.clustered else {"cooperative": True}
+    kernel.launch(grid=config.grid, block=[config.cta_threads, 1, 1], stream=stream, use_pdl=True, **how)
 
 
 def overlap():

@@ -25,20 +25,11 @@ from cutlass import Int32, Int64, const_expr
 from .config import VECTOR_BYTES, WARP
 from .copy import bulk_copy, edge_copy, load_shared, retaining_policy, trim
 from .launch import overlap
+from .phases import Phases, tell, wait
 from .registers import VectorRegTile
 from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
 
 PAIR_BARRIER = 1  # of the hardware, of the couriers of pairs
-
-
-class Phases:
-    """An mbarrier for each of `count` consecutive rows."""
-
-    def __init__(self, context: SplitContext, count: int):
-        self.count, self.first = count, context.memory.allocate_array(Int64, count)
-
-    def of(self, row: int | Int32) -> cute.Pointer:
-        return self.first + row % self.count
 
 
 class Ring:
@@ -54,6 +45,11 @@ class Ring:
         self.sent, self.known = (Phases(context, config.slots) for _ in range(2))
         self.ready = Phases(context, 1)  # to write: what `prepare` brings
 
+    def arriving(self, workers: int, writers: int) -> list[tuple[Phases, int]]:
+        """The mbarriers, and how many threads arrive at each."""
+        arriving = [(self.arrived, 1), (self.paired, workers), (self.free, workers + WARP), (self.sent, WARP), (self.known, WARP)]
+        return [*arriving, (self.ready, writers)]
+
     def vector(self, which: int, row: Int32, index: Int32, width: int) -> cute.Pointer:
         """Vector number `index` of the CTA's share of a row of input number `which`."""
         return self.shares[which][None, row % self.stages].iterator + index * width
@@ -61,26 +57,18 @@ class Ring:
 
 @cute.jit
 def open_ring(context: SplitContext, ring: Ring):
-    """Initialise the mbarriers; all threads call this."""
-    workers, writers = const_expr(context.config.workers), const_expr(context.config.threads // 2)
-    arriving = ((ring.arrived, 1), (ring.paired, workers), (ring.free, workers + WARP), (ring.sent, WARP), (ring.known, WARP))
-    arriving += ((ring.ready, writers),)
+    """Initialise the mbarriers; all threads of a CTA, or of a cluster, call this."""
+    arriving = ring.arriving(context.config.workers, context.config.threads // 2)
     if context.thread == 0:
         for phases, threads in arriving:
             for number in cutlass.range_constexpr(phases.count):
                 cute.arch.mbarrier_init(phases.first + number, threads)
         cute.arch.mbarrier_init_fence()
-    cute.arch.sync_threads()
-
-
-def wait(phases: Phases, row: int | Int32):
-    """Wait until all threads have told that a row has reached this step."""
-    cute.arch.mbarrier_wait(phases.of(row), row // phases.count % 2)
-
-
-def tell(phases: Phases, row: int | Int32):
-    """Tell that this thread has done its part of a row."""
-    cute.arch.mbarrier_arrive(phases.of(row))
+    if const_expr(context.config.clustered):
+        cute.arch.cluster_arrive_relaxed()
+        cute.arch.cluster_wait()
+    else:
+        cute.arch.sync_threads()
 
 
 @cute.jit
@@ -88,31 +76,6 @@ def await_row(context: SplitContext, ring: Ring, row: Int32):
     """Wait until all pieces of a row are there."""
     for piece in cutlass.range_constexpr(context.config.pieces):
         wait(ring.arrived, row * context.config.pieces + piece)
-
-
-@cute.jit
-def flow(context: SplitContext, pair: cutlass.Constexpr, result: cutlass.Constexpr, prepare: cutlass.Constexpr = None):
-    """The whole of a kernel.
-
-    pair(context, tiles, row, thread)          a warp's pair of a row, of its threads' registers of each input
-    result(context, tiles, turn, pair, place)  vector number `turn` of the output; pair: `totals`, place: (row, number, shift)
-    prepare(thread, threads)                   what the threads that write do first, while the others already reduce
-    """
-    ring = Ring(context)
-    open_ring(context, ring)
-    overlap()
-    half = const_expr(context.config.threads // 2)
-    if context.is_worker:
-        if context.thread < half:
-            reduce_rows(context, ring, pair, result)
-        else:
-            if const_expr(prepare is not None):
-                prepare(context.thread - half, half)
-                tell(ring.ready, 0)
-                wait(ring.ready, 0)
-            write_rows(context, ring, result)
-    else:
-        carry_rows(context, ring)
 
 
 def own_place(context: SplitContext) -> tuple[Int32, Int32]:
@@ -129,15 +92,20 @@ def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, resu
     group, thread = own_place(context)
     for row in cutlass.range(group, context.rows, context.config.groups, unroll=1):
         await_row(context, ring, row)
-        take(context, ring, row, thread, tiles)
-        first, second = pair(context, tiles, row, thread)
-        leave_pair(context, row, thread, first, second)
-        tell(ring.paired, row)
+        reduce_row(context, ring, row, thread, tiles, pair)
     if (last >= 0) & (last % context.config.groups == group):
         wait(ring.known, last)
         if const_expr(context.config.terms > 0):
             wait(ring.ready, 0)
         write(context, last, thread, tiles, result)
+
+
+@cute.jit
+def reduce_row(context: SplitContext, ring: Ring, row: Int32, thread: Int32, tiles: list, pair: cutlass.Constexpr):
+    take(context, ring, row, thread, tiles)
+    first, second = pair(context, tiles, row, thread)
+    leave_pair(context, row, thread, first, second)
+    tell(ring.paired, row)
 
 
 @cute.jit
@@ -147,10 +115,15 @@ def write_rows(context: SplitContext, ring: Ring, result: cutlass.Constexpr):
     group, thread = own_place(context)
     for row in cutlass.range(group, context.rows - 1, context.config.groups, unroll=1):
         await_row(context, ring, row)
-        take(context, ring, row, thread, tiles)
-        tell(ring.free, row)
-        wait(ring.known, row)
-        write(context, row, thread, tiles, result)
+        write_row(context, ring, row, thread, tiles, result)
+
+
+@cute.jit
+def write_row(context: SplitContext, ring: Ring, row: Int32, thread: Int32, tiles: list, result: cutlass.Constexpr):
+    take(context, ring, row, thread, tiles)
+    tell(ring.free, row)
+    wait(ring.known, row)
+    write(context, row, thread, tiles, result)
 
 
 @cute.jit
@@ -209,15 +182,21 @@ def bring_rows(context: SplitContext, ring: Ring):
     config = context.config
     policy = retaining_policy(Int64(context.x.shape[0]), config.columns * config.itemsize)
     for row in cutlass.range(context.rows, unroll=1):
-        if row >= ring.stages:
-            wait(ring.free, row - ring.stages)
-            # The copy is asynchronous: only this fence orders it after the stage's reads.
-            cute.arch.fence_proxy("async.shared", space="cta")
+        await_stage(context, ring, row)
         for piece in cutlass.range_constexpr(config.pieces):
             number = row * config.pieces + piece
             if number >= config.under_way:
                 wait(ring.arrived, number - config.under_way)
             bring(context, ring, row, piece, policy)
+
+
+@cute.jit
+def await_stage(context: SplitContext, ring: Ring, row: Int32):
+    """Wait until all are done with the row whose stage a row takes."""
+    if row >= ring.stages:
+        wait(ring.free, row - ring.stages)
+        # The copy is asynchronous: only this fence orders it after the stage's reads.
+        cute.arch.fence_proxy("async.shared", space="cta")
 
 
 @cute.jit
@@ -273,3 +252,36 @@ def fetch_row(context: SplitContext, ring: Ring, row: Int32, tag: Int32, direct:
     wait(ring.sent, row)  # by now all have read the totals whose place this row's take
     fetch(context, row, tag + row, direct)
     tell(ring.known, row)
+
+
+@cute.jit
+def flow(
+    context: SplitContext,
+    pair: cutlass.Constexpr,
+    result: cutlass.Constexpr,
+    prepare: cutlass.Constexpr = None,
+    parts: cutlass.Constexpr = (Ring, reduce_rows, write_rows, carry_rows),
+):
+    """The whole of a kernel.
+
+    pair(context, tiles, row, thread)          a warp's pair of a row, of its threads' registers of each input
+    result(context, tiles, turn, pair, place)  vector number `turn` of the output; pair: `totals`, place: (row, number, shift)
+    prepare(thread, threads)                   what the threads that write do first, while the others already reduce
+    parts                                      the ring's class, and what those who reduce, write and carry do
+    """
+    kind, reduce, write, carry = parts
+    ring = kind(context)
+    open_ring(context, ring)
+    overlap()
+    half = const_expr(context.config.threads // 2)
+    if context.is_worker:
+        if context.thread < half:
+            reduce(context, ring, pair, result)
+        else:
+            if const_expr(prepare is not None):
+                prepare(context.thread - half, half)
+                tell(ring.ready, 0)
+                wait(ring.ready, 0)
+            write(context, ring, result)
+    else:
+        carry(context, ring)

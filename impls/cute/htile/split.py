@@ -12,6 +12,7 @@ through the second-level cache, and no counter (the idea of NCCL's LL protocol).
 
 from __future__ import annotations
 
+import copy
 import math
 
 import cutlass
@@ -48,11 +49,12 @@ class SplitContext:
         self.inputs, self.fill = (x, *more), x.element_type(fill)
         self.thread = cute.arch.thread_idx()[0]
         self.cta, self.crew, self.rows = cute.arch.block_idx()[0], Int32(0), x.shape[0]
+        self.number = None
         if config.crews > 1:
             block, other, _ = cute.arch.block_idx()
             self.cta, self.crew = (other, block) if config.is_spread else (block % config.ctas, block // config.ctas)
             self.rows = (self.rows + (config.crews - 1) - self.crew) // config.crews
-            self.words = self.words + self.crew * config.crew_words
+            self.words = self.words if config.clustered else self.words + self.crew * config.crew_words
         self.courier = (self.thread - config.threads) // WARP
         self.is_worker = self.thread < config.threads
         self.share = self.cta * config.cta_vectors
@@ -61,8 +63,16 @@ class SplitContext:
         self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
         self.totals = self.memory.allocate_tensor(Float32, cute.make_layout((2, config.slots)), byte_alignment=16)
 
+    def of(self, number: Int32) -> SplitContext:
+        """This of one row of the matrix."""
+        found = copy.copy(self)
+        found.number = number
+        return found
+
     def row(self, number: Int32) -> Int32:
         """The row of the matrix that is the crew's row of a number."""
+        if self.number is not None:
+            return self.number
         return number if self.config.crews == 1 else number * self.config.crews + self.crew
 
     def shift(self, row: Int32) -> Int32:
@@ -171,14 +181,20 @@ def first_tag(context: SplitContext) -> Int32:
 
 @cute.jit
 def publish(context: SplitContext, row: Int32, tag: Int32):
-    """Merge the warps' pairs of a row and send the CTA's; tag: the row's."""
+    """Send the CTA's pair of a row; tag: the row's."""
+    first = const_expr(context.config.ctas if context.config.team == 1 else 0)
+    send(context, context.word(row, context.cta, first), tag, merged(context, row))
+
+
+@cute.jit
+def merged(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
+    """The CTA's pair of a row, of its warps' pairs."""
     config, pairs, lane = context.config, context.pairs, context.thread % WARP
     place, mine = row % config.held, cutlass.min(lane, config.workers // WARP - 1)
     nothing, exists = context.merge.nothing, lane == mine
     count = cutlass.select_(exists, of_warp(context, mine, context.shift(row)), Float32(0.0))
     part = [cutlass.select_(exists, pairs[i, mine, place], Float32(nothing[i])) for i in range(2)]
-    first = const_expr(config.ctas if config.team == 1 else 0)
-    send(context, context.word(row, context.cta, first), tag, context.merge.over_warp(count, *part))
+    return context.merge.over_warp(count, *part)
 
 
 @cute.jit

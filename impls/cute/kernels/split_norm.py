@@ -6,6 +6,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
+from ..htile.claims import claimed_flow
 from ..htile.config import WARP
 from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split
@@ -51,7 +52,8 @@ class SplitNorm:
             value = value if const_expr(weight is None) else value * terms[0].values(*place[1:])
             return value if const_expr(bias is None) else value + terms[1].values(*place[1:])
 
-        flow(context, moments if self.layer else squares, result, prepare)
+        run = claimed_flow if self.config.clustered else flow
+        run(context, moments if self.layer else squares, result, prepare)
 
 
 @cute.jit
