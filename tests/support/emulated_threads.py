@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from impls.cute.htile.config import RowTileConfig
 from support import emulated_lists
 from support.emulated_cute import PACKAGE, Cutlass, exp2, rcp_approx, standing_in
 from support.emulated_memory import (
@@ -40,12 +39,6 @@ from support.emulated_memory import (
 WARP = 32
 here = threading.local()
 """Of a thread: its cluster, its CTA's rank, its number, its groups of asynchronous copies, its allocations so far."""
-
-
-class OfLines(RowTileConfig):
-    """Counted from a cache line, as rows of more than 12 KiB are."""
-
-    boundary = 128
 
 
 class Cluster:
@@ -231,7 +224,7 @@ def _arch():
         cluster_wait=lambda: here.cluster.wait_for(lambda: here.cluster.arrived == here.cluster.ctas * here.cluster.threads),
         griddepcontrol_launch_dependents=lambda: None,
         griddepcontrol_wait=lambda: None,
-        fmax=lambda a, b, nan=False: most(a, b),
+        fmax=lambda a, b, nan=False: np.maximum(a, b),
         rcp_approx=rcp_approx,
         fence_proxy=lambda *_, **__: None,
         cp_async_bulk_commit_group=lambda: None,
@@ -239,10 +232,6 @@ def _arch():
         shf=lambda low, high, bits, _: (low + high)[bits // 16 :][:2],
         inline_ptx=lambda *_, read_only_args, **__: read_only_args[0],
     )
-
-
-def most(a, b):
-    return np.float32(np.maximum(a, b))
 
 
 def assume(x, divby):
@@ -285,7 +274,7 @@ def family():
             log=lambda x, **_: np.float32(np.log(np.float64(x))),
             exp2=exp2,
         ),
-        ReductionOp=SimpleNamespace(MAX=most, ADD=lambda a, b: a + b),
+        ReductionOp=SimpleNamespace(MAX=np.maximum, ADD=lambda a, b: a + b),
     )
     vars(cutlass).update(Boolean=BOOLEAN, max=max, select_=lambda where, a, b: a if where else b)
     modules = {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu")}
@@ -297,9 +286,7 @@ def family():
         emulated_lists.stand_in(importlib.import_module(f"{PACKAGE}.htile.lists"), cute.arch, here, exchange)
         importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
         importlib.import_module(f"{PACKAGE}.htile.packed").Stretch.write = write
-        importlib.import_module(f"{PACKAGE}.htile.registers").peak = lambda vector: vector.load().reduce(
-            most, np.float32(-np.inf), 0
-        )
+        importlib.import_module(f"{PACKAGE}.htile.registers").peak = lambda vector: np.max(vector.load())
         yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")
 
 
