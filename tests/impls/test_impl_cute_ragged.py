@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 from support import emulated_threads as emulated  # noqa: E402
 from support.emulated_memory import tensor, values  # noqa: E402
-from support.emulated_threads import OfLines  # noqa: E402
+from support.lined import OfLines  # noqa: E402
 
 from impls.cute.htile.config import RowTileConfig  # noqa: E402
 from impls.cute.htile.segmented import SegmentTileConfig  # noqa: E402

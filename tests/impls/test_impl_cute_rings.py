@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from support import emulated_split as emulated
 from support.emulated_memory import tensor, values
+from support.lined import PartsOfLines, RingOfLines
 
 from impls.cute._plans import norm_kind
 from impls.cute.htile.parts import PartTileConfig
@@ -22,16 +23,8 @@ from softbench.measure.check import compare
 from softbench.model import Case
 
 
-class RingOfLines(SplitTileConfig):
-    boundary = 128  # as rows of more than 12 KiB have it
-
-
 class RingOfPieces(SplitTileConfig):
     pieces = 3  # the last of the last CTA's share is empty
-
-
-class PartsOfLines(PartTileConfig):
-    boundary = 128
 
 
 RINGS = [

@@ -13,6 +13,7 @@ import torch
 from support import depths
 from support import emulated_threads as emulated
 from support.emulated_memory import tensor, values
+from support.lined import OfLines
 
 from impls.cute import _layouts, _plans, losses, masks
 from impls.cute.htile.config import RowTileConfig
@@ -22,11 +23,6 @@ from softbench.cases import operators
 from softbench.measure.check import compare
 from softbench.measure.worker import loading
 from softbench.model import Case
-
-
-class OfLines(RowTileConfig):
-    boundary = 128  # as rows of more than 12 KiB have it
-
 
 LAYOUTS = [
     RowTileConfig(64, 2, 1, 32, 8),  # rows of a warp

@@ -193,7 +193,7 @@ def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
     """One row per CTA, or two for one of float32, for pieces of weights: with more CTAs these cost 5 to 20 %."""
     narrow, blocks = whole.itemsize == 2, whole.vectors / BLOCK
     if narrow and whole.vectors <= 7 * WARP:
-        return _rows(whole, WARP)
+        return _clusters(whole, 1, WARP)
     if whole.vectors <= (7 if narrow else 4) * 2 * WARP:
         return _clusters(whole, 1, 2 * WARP)
     for most, cluster, wide, resident in LAYER_BLOCKS[whole.itemsize]:

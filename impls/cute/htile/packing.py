@@ -15,7 +15,7 @@ BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
 # By element size; longer rows are as fast in kernels that take one at a time, unless weights and a bias come with them.
 MOST_ROW_BYTES = {2: 5 * 512, 4: 2 * 1024}
-MOST_LAYER_ROW_BYTES = {2: 3 * 1024, 4: 2 * 1024}
+MOST_LAYER_ROW_BYTES = {2: 9 * 256, 4: 2 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES, LEAST_LAYER_BYTES = 9 * 512, 8 * 1024  # of a CTA's first matrix, and in LayerNorm
 MOST_THREADS = 256
@@ -122,7 +122,8 @@ def choose_packed(
     for threads in (128, MOST_THREADS):
         for each in (1, 2, 4, 8, 16, 32, 64, 128):
             found += _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles, terms)
-    return min(found, key=lambda c: (cost(c, tiles, terms), -c.threads), default=None)
+    # Small CTAs are faster where each warp has a row and weights.
+    return min(found, key=lambda c: (cost(c, tiles, terms), c.threads * (1 if terms > 1 and c.group == WARP else -1)), default=None)
 
 
 def _filled(config: PackedTileConfig, least: int, tiles: float, terms: int) -> list[PackedTileConfig]:
