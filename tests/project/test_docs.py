@@ -58,10 +58,10 @@ def test_every_module_says_its_one_job_in_its_first_line():
 
 
 def test_names_on_the_htile_page_exist():
-    """All that looks like a class, a constant or a function in prose: `Reduction`, `RETAIN_BYTES`, `row_reduce`."""
+    """All that looks like a class, a constant or a function in prose: `SideTileConfig`, `RETAIN_BYTES`, `row_reduce`."""
     source = "".join(path.read_text() for path in CUTE.rglob("*.py"))
     names = set(re.findall(r"`([A-Za-z_]\w*)`", re.sub(r"```.*?```", "", HTILE, flags=re.S)))
-    assert {"Reduction", "RETAIN_BYTES", "predicate_k"} <= names
+    assert {"SideTileConfig", "RETAIN_BYTES", "spread_bytes"} <= names
     assert not [name for name in names if not re.search(rf"\b{name}\b", source)]
 
 

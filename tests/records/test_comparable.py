@@ -1,13 +1,8 @@
-import re
 from dataclasses import replace
 
-import pytest
-from support import agreement as subject
-from support.builders import GPU, ended, passport, roof_of, run, softmax_case, timed, variant
-from support.children import python
+from support.builders import GPU, ended, passport, softmax_case, timed, variant
 from support.compared import CASE, HARD, OTHER
 from support.grids import over
-from support.paths import KEPT
 
 from softbench.records import comparable
 from softbench.records.comparable import Terms
@@ -102,48 +97,3 @@ def test_a_cell_is_no_nearer_than_its_run():
 
 
 CASES = [softmax_case(rows, 1024) for rows in range(4096, 4116)]
-
-
-def measured(ns=50_000, roof=40_000, **changed):
-    records = []
-    for number, case in enumerate(CASES):
-        records += [roof_of(case, roof, spread=0), timed(case, "a", changed.get(f"c{number}", ns), spread=0)]
-    return run(records)
-
-
-def said(*runs):
-    return subject.text(subject.compared(*runs))
-
-
-def test_the_same_speed_against_the_roof_agrees():
-    found = said(measured(), measured(ns=55_000, roof=44_000))
-    assert found.startswith("100.0% of 20 cells agree within 1% in % of roof (95% must); off by 0.00%")
-
-
-def test_what_is_further_apart_is_counted_and_named():
-    found = said(measured(), measured(c0=50_550, c1=50_550, c19=50_450))
-    assert found.startswith("90.0% of 20 cells")
-    assert f"{CASES[0].id} / a: -1.09%" in found
-
-
-def test_what_cannot_be_compared_is_left_out_and_counted():
-    one, other = measured(c0=15_000), measured()
-    records = list(other.records)
-    records[3] = replace(records[3], variant=replace(records[3].variant, source_hash="1" * 8))
-    records[5] = replace(records[5], samples=(replace(records[5].samples[0], cache="warm"),))
-    found = said(one, run(records[:-2]))
-    assert "% of 16 cells" in found
-    for why in ("in one run only", "of another source or variant", "below 20 us", "with a warm L2"):
-        assert f"left out: 1 {why}" in found
-
-
-@over("own", [device(name="NVIDIA H100"), passport("wall")])
-def test_another_machine_or_clock_is_refused(own):
-    with pytest.raises(ValueError, match="two machines or clocks"):
-        subject.compared(measured(), replace(measured(), passport=own))
-
-
-def test_a_committed_run_agrees_with_itself():
-    path = max(path for path in KEPT if "-gpu." in path.name)
-    done = python(subject.__file__, path, path)
-    assert re.match(r"100\.0% of \d{3} cells agree", done.stdout)
