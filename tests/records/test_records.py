@@ -21,7 +21,6 @@ from softbench import model
 from softbench.analysis.leaderboard import datasets
 from softbench.measure import device
 from softbench.model import Accuracy, Calibration, KernelResources, Status, Telemetry, Traffic
-from softbench.records import store
 from softbench.records.store import lines
 from softbench.session import passport
 
@@ -147,17 +146,6 @@ def test_kept_runs_hold_nothing_else(path):
     taken = [samples for cell in cells for samples in cell.get("samples", ())]
     assert {samples["clock"] for samples in taken} <= {row[0].strip("`") for row in rows(MEASURING, "clock")}
     assert {key for samples in taken for key in samples} <= set(words("field of `Samples`"))
-
-
-def test_the_code_shown_reads_a_run():
-    code = re.search(r"```python\n(.*?)```", PAGE, re.S)
-    assert code
-    space = {}
-    exec(code[1], space)
-    assert len(KEPT) > 1
-    for path in KEPT[:2]:
-        found = space["cells"](path)
-        assert {cell["status"] for cell in found} == {record.status.value for record in store.read(path).records}
 
 
 INSTALLED = {
