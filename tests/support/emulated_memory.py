@@ -36,7 +36,7 @@ INT32, INT64 = Dtype("int32", 32), DTYPES["int64"]
 
 
 BASE = 2**20
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def flat(x):

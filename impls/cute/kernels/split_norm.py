@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm of long rows: every row is split over the whole GPU, and weights and bias with them."""
+"""RMSNorm and LayerNorm of long rows: a row, weights and bias are split over the whole GPU, a crew or a cluster."""
 
 from __future__ import annotations
 
