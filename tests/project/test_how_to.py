@@ -20,7 +20,7 @@ BENCHMARKS = [words for words in LINES if "pytest" in words]
 RUNS = ("--softbench-resume", "--softbench-baseline", "--softbench-against", "--softbench-fail-on")
 GPUS = ("-n", "--softbench-traffic", "--softbench-device-clock")
 TESTED_ELSEWHERE = (*RUNS, *GPUS, "--benchmark-json")
-"""They need a run or a GPU: test_resume, test_regression, test_xdist, tests/gpu."""
+"""They need a run or a GPU: test_resume, test_regression, test_xdist, test_benchmark_json, tests/gpu."""
 COLLECT = ("--collect-only", "-q")
 
 

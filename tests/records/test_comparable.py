@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from support.builders import GPU, ended, passport, softmax_case, timed, variant
+from support.builders import GPU, ended, passport, timed, variant
 from support.compared import CASE, HARD, OTHER
 from support.grids import over
 
@@ -94,6 +94,3 @@ def test_a_cell_is_no_nearer_than_its_run():
     further = ((device(sms=1), one), (device(sms=1), other), (passport("wall"), one))
     found = [comparable.cells(passport(), one, *cell).terms for cell in further]
     assert found == [Terms.SIDE_BY_SIDE, Terms.REFUSED, Terms.REFUSED]
-
-
-CASES = [softmax_case(rows, 1024) for rows in range(4096, 4116)]
