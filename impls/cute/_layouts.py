@@ -24,9 +24,11 @@ RING_VECTORS, RING_GROUPS = 8, 3
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, LayerNorm, and softmax's gradient.
 MOST_CREWS, CREW_SHARES = 3, (28, 34, 23, 23)
-# How many clusters of so many CTAs an H100 says it has room for, with a CTA on each multiprocessor; warps that reduce, and as many
-# that write; the least shares of rows and of weights that a CTA holds, and in the largest cluster the least of rows.
-CLUSTERS, CLUSTER_WARPS, CLUSTER_SHARES, LEAST_CLUSTER_STAGES = {2: 66, 3: 39, 4: 30, 5: 22, 8: 15, 16: 7}, 12, 5, 2
+# An H100 has room for so many clusters of two CTAs, of three and so on, with one CTA on each multiprocessor; it was asked.
+CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 8: 15, 16: 7}
+CLUSTER_WARPS = 12  # of a CTA in a cluster that reduce rows, and as many that write them
+CLUSTER_SHARES = 5  # A CTA holds at least so many shares of rows and of weights,
+LEAST_CLUSTER_STAGES = 2  # or in the largest cluster at least so many of rows.
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960

@@ -189,8 +189,8 @@ def norm(
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
         held = sum(map(bool, dtypes[1:3]))
         several = 1 if is_few else crews(columns * size, gpu, terms)
-        rings = [] if is_few else [cluster_ring(columns, size, gpu, aligned, held)]
-        for ring in (*rings, split_layout(columns, size, gpu, aligned, terms=held, crews=several)):
+        cluster = None if is_few else cluster_ring(columns, size, gpu, aligned, held)
+        for ring in (cluster, split_layout(columns, size, gpu, aligned, terms=held, crews=several)):
             if ring and ring.is_ring:
                 yield Build("split_norm.SplitNorm", ring, (*dtypes, "int64"), flags, gpu.arch)
     for config in layouts(columns, size, gpu, aligned, tiles, terms):

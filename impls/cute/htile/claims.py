@@ -20,7 +20,7 @@ from .copy import retaining_policy
 from .crews import CLAIMED_AHEAD
 from .phases import Phases, tell, wait
 from .reduce import store_shared_remote
-from .ring import Ring, await_stage, bring, flow, own_place, reduce_row, write_row
+from .ring import Ring, await_stage, bring_row, flow, own_place, reduce_row, write_row
 from .split import SplitContext, merged, registers
 
 PAIR_BYTES, NUMBER_BYTES = 8, 4
@@ -127,10 +127,7 @@ def bring_rows(context: SplitContext, ring: ClaimedRing):
     while number_of(ring, row) >= 0:
         await_number(ring, row + 1)
         tell(ring.asked, row)
-        await_stage(context, ring, row)
-        if row >= config.under_way:
-            wait(ring.arrived, row - config.under_way)
-        bring(of(context, ring, row), ring, row, 0, policy)
+        bring_row(of(context, ring, row), ring, row, policy)
         row += 1
     for more in cutlass.range_constexpr(config.groups):
         if const_expr(more > 0):
@@ -143,7 +140,7 @@ def bring_rows(context: SplitContext, ring: ClaimedRing):
 def every_row(
     context: SplitContext, ring: ClaimedRing, first: int | Int32, step: int, told: Phases, act: cutlass.Constexpr, *given
 ):
-    """Of every row from `first` on that is told of, act(context of the row, ring, row, *given). The row after these."""
+    """Call act(context of a row, ring, row, *given) for each row from `first` on when it is told of. Returns the row after them."""
     row = Int32(first)
     wait(told, row)
     while number_of(ring, row) >= 0:

@@ -182,12 +182,19 @@ def bring_rows(context: SplitContext, ring: Ring):
     config = context.config
     policy = retaining_policy(Int64(context.x.shape[0]), config.columns * config.itemsize)
     for row in cutlass.range(context.rows, unroll=1):
-        await_stage(context, ring, row)
-        for piece in cutlass.range_constexpr(config.pieces):
-            number = row * config.pieces + piece
-            if number >= config.under_way:
-                wait(ring.arrived, number - config.under_way)
-            bring(context, ring, row, piece, policy)
+        bring_row(context, ring, row, policy)
+
+
+@cute.jit
+def bring_row(context: SplitContext, ring: Ring, row: Int32, policy: Int64):
+    """Request a row, piece by piece, when its stage is free and not too much is under way."""
+    config = context.config
+    await_stage(context, ring, row)
+    for piece in cutlass.range_constexpr(config.pieces):
+        number = row * config.pieces + piece
+        if number >= config.under_way:
+            wait(ring.arrived, number - config.under_way)
+        bring(context, ring, row, piece, policy)
 
 
 @cute.jit
