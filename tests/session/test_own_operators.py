@@ -8,6 +8,7 @@ from support.grids import over
 from support.own_operators import GELU, KERNELS
 from support.projects import SHAPES, bench, record_lines
 
+from softbench.model import Status
 from softbench.records import store
 
 
@@ -124,9 +125,9 @@ def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(folder):
     group = "{operator: capped, dtype: float32, shapes: [[4, 60]], params: {cap: 2}}"
     (folder / "shapes.yaml").write_text(f"profiles: {{p: {{description: p, groups: [{group}]}}}}")
     done = bench(folder, "--softbench-budget=1")
-    _, *cells = record_lines(folder)
-    assert [cell["ideal_flops"] for cell in cells] == [38] * 9
-    assert [cell["status"] for cell in cells].count("PASSED") == 8
+    (run,) = map(store.read, store.runs(folder / "reports"))
+    assert [record.ideal_flops for record in run.records] == [38] * 9
+    assert [record.status for record in run.records].count(Status.PASSED) == 8
     assert "† uncapped fails 1 hard case: capped-float32-4x60-cap-2-late_spike" in done.stdout
 
 
