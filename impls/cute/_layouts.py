@@ -24,11 +24,11 @@ RING_VECTORS, RING_GROUPS = 8, 3
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, LayerNorm, and softmax's gradient.
 MOST_CREWS, CREW_SHARES = 3, (28, 34, 23, 23)
-# An H100 has room for so many clusters of two CTAs, of three and so on, with one CTA on each multiprocessor; it was asked.
+# How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA.
 CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 8: 15, 16: 7}
-CLUSTER_WARPS = 12  # of a CTA in a cluster that reduce rows, and as many that write them
-CLUSTER_SHARES = 5  # A CTA holds at least so many shares of rows and of weights,
-LEAST_CLUSTER_STAGES = 2  # or in the largest cluster at least so many of rows.
+CLUSTER_WARPS = 12  # of a CTA in a cluster, that reduce rows; as many write them
+CLUSTER_SHARES = 5  # of rows, weight and bias together, that a CTA in a cluster must have room for
+LEAST_CLUSTER_STAGES = 2  # shares of rows that it must have room for in the largest cluster, where CLUSTER_SHARES does not count
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960

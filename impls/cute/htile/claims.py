@@ -140,7 +140,10 @@ def bring_rows(context: SplitContext, ring: ClaimedRing):
 def every_row(
     context: SplitContext, ring: ClaimedRing, first: int | Int32, step: int, told: Phases, act: cutlass.Constexpr, *given
 ):
-    """Call act(context of a row, ring, row, *given) for each row from `first` on when it is told of. Returns the row after them."""
+    """Wait for `told` of each row from `first` on, then call act(context of the row, ring, row, *given).
+
+    Returns the first row that does not exist.
+    """
     row = Int32(first)
     wait(told, row)
     while number_of(ring, row) >= 0:
