@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .config import MAX_CLUSTER, VECTOR_BYTES, WARP, ceil_div, power
 
@@ -10,7 +10,8 @@ SHORT_BYTES, LONG_BYTES = 256, 128  # side by side in a CTA, of rows that it hol
 TURN_BYTES, MOST_TURNS = 256, 48  # of a thread: what its registers hold, and what its code does one by one
 THREADS = (128, 256, 512)
 NARROW_TURNS = 24  # of vectors of fewer than 16 bytes in the smallest CTAs
-RESIDENT_THREADS = 512  # of a multiprocessor, with 128 registers each
+# CTAs of a multiprocessor, of the smallest ones: up to which turns of whole vectors of 16 bits, if columns are whole CTAs' or not.
+RESIDENT_THREADS, MORE_CTAS = 512, ((6, 8, 6), (5, 16, 8))
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class SideTileConfig:
     lanes     threads side by side, each with a vector: a power of two within a warp; the others of a warp have other steps
     cluster   CTAs that share rows; each takes `steps` steps, and the last one the rest
     bytes     of a vector: a power of two
+    resident  CTAs that a multiprocessor has room for
     """
 
     columns: int
@@ -31,6 +33,7 @@ class SideTileConfig:
     cluster: int
     threads: int
     bytes: int = VECTOR_BYTES
+    resident: int = 1
 
     aligned = True
 
@@ -93,8 +96,17 @@ def choose_side(columns: int, length: int, itemsize: int, architecture: str, pla
     for threads in THREADS[narrow:]:
         cluster = power(ceil_div(length * lanes, most * threads))
         if cluster <= largest:
-            return SideTileConfig(columns, length, itemsize, lanes, cluster, threads, size)
+            return _resident(SideTileConfig(columns, length, itemsize, lanes, cluster, threads, size))
     raise ValueError(f"{length} steps of rows side by side are more than a cluster holds in registers")
+
+
+def _resident(config: SideTileConfig) -> SideTileConfig:
+    """With as many CTAs of a multiprocessor as registers suffice for."""
+    if config.threads == THREADS[0] and config.itemsize == 2 and config.bytes == VECTOR_BYTES:
+        for ctas, even, uneven in MORE_CTAS:
+            if config.turns <= (uneven if config.columns % config.width else even):
+                return replace(config, resident=ctas)
+    return replace(config, resident=RESIDENT_THREADS // config.threads)
 
 
 def start_bytes(row_bytes: int, itemsize: int, place: int) -> int:
