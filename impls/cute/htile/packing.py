@@ -9,23 +9,28 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from .config import SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div
+from .config import SECTOR_BYTES, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil_div
 
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
-# By element size; longer rows are as fast in kernels that take one at a time, unless weights and a bias come with them.
-MOST_ROW_BYTES = {2: 5 * 512, 4: 2 * 1024}
-MOST_LAYER_ROW_BYTES = {2: 9 * 256, 4: 2 * 1024}
+# Of 4 bytes an element, and of 2 by kind; longer rows are as fast in kernels that take one at a time.
+MOST_ROW_BYTES = {4: 5 * 512, "softmax": 5 * 512, "norm": 19 * 128, "layer": 3 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
-LEAST_BYTES, LEAST_LAYER_BYTES = 9 * 512, 8 * 1024  # of a CTA's first matrix, and in LayerNorm
+LEAST_BYTES = 7 * 512  # of a CTA's first matrix
 MOST_THREADS = 256
-MOST_ELEMENTS = 32  # of a row that a thread holds in registers
+MOST_ELEMENTS = 48, 32  # of a row that a thread holds in registers, and of rows of several matrices
 # Instructions of a thread, for a matrix of a softmax: counted in the compiled kernels, rounded.
 ELEMENT, UNIT, STEP, ROW = 8, 4, 2, 6
-HELD, EACH_HELD = 12, 0.02  # registers of more elements keep other CTAs off the multiprocessor: what each of them adds
+HELD, EACH_HELD = 12, 0.015  # registers of more elements keep other CTAs off the multiprocessor: what each of them adds
 BARRIERS = 40  # of the exchanges of several warps
 BANK_TURN = 2  # for a turn of the banks: half of what a multiprocessor issues meanwhile, as both go on at a time
 BUDGET = 128  # instructions of a lane that a multiprocessor issues while an H200's memory moves 16 bytes for it
+# What costs as much, or TIE_SHARE times the least, is as fast, but for these shares of the time, found at 220 drawn cases on an
+# H200: by what CTAs have under way if a thread has fewer bytes than EACH_BYTES (in LayerNorm of 16 bits, of one matrix of 16
+# bits, else), where CTAs share a sector, for each KiB of a CTA, whose end is then idle longer, and for several warps of a row or
+# of LayerNorm's weights.
+TIE, TIE_SHARE, BEYOND = 112, 1.12, 0.75
+EACH_BYTES, FEW_UNDER_WAY, SHARED_SECTOR, EACH_KIB, WARPS = (56, 30, 22), 0.2, 0.05, 0.002, 0.03
 
 
 @dataclass(frozen=True)
@@ -115,30 +120,40 @@ def choose_packed(
     tiles  bytes of the matrices that are read, as multiples of the first one's
     """
     least = least_rows(columns, itemsize)
-    most = (MOST_LAYER_ROW_BYTES if terms > 1 else MOST_ROW_BYTES)[itemsize]
+    kind = ("softmax", "norm", "layer")[terms]
+    most = MOST_ROW_BYTES[kind if itemsize == 2 else itemsize]
     if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > most:
         return None
-    found = []
+    found = {}
     for threads in (128, MOST_THREADS):
-        for each in (1, 2, 4, 8, 16, 32, 64, 128):
-            found += _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles, terms)
-    # Small CTAs are faster where each warp has a row and weights.
-    return min(found, key=lambda c: (cost(c, tiles, terms), c.threads * (1 if terms > 1 and c.group == WARP else -1)), default=None)
+        for each in (1, 2, 4, 8, 16, WARP, 64, 128)[: 6 if terms > 1 and itemsize == 2 else None]:
+            for config in _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles):
+                found[config] = cost(config, tiles, terms)
+    tie = max(TIE, TIE_SHARE * min(found.values(), default=0))
+    return min(found, key=lambda c: (_loss(c, found[c] / tie, tiles, terms), found[c], -c.threads), default=None)
 
 
-def _filled(config: PackedTileConfig, least: int, tiles: float, terms: int) -> list[PackedTileConfig]:
-    """With the fewest passes that make whole vectors, of enough bytes; none where a CTA or a thread has too much or too little.
+def _filled(config: PackedTileConfig, least: int, tiles: float) -> list[PackedTileConfig]:
+    """With as many passes as make whole vectors, of enough bytes; none where a CTA or a thread has too much.
 
     Also with the rows of a warp apart: neighbouring rows of half a turn of the banks would all begin in the same banks.
     """
-    whole = least // math.gcd(least, config.groups)
-    row_bytes, enough = config.groups * config.columns * config.itemsize, LEAST_LAYER_BYTES if terms > 1 else LEAST_BYTES
-    passes = ceil_div(ceil_div(enough, row_bytes), whole) * whole
-    too_much = passes * row_bytes * tiles > MOST_BYTES or config.turns * config.unit > MOST_ELEMENTS
-    if too_much or (config.peers > 1 and config.units < 4 * config.threads_per_row):
+    if config.turns * config.unit > MOST_ELEMENTS[tiles > 1] or (config.peers > 1 and config.units < 4 * config.threads_per_row):
         return []
-    near = replace(config, passes=passes)
-    return [near] if config.group == WARP else [near, replace(near, apart=near.rows * config.group // WARP)]
+    whole, row_bytes = least // math.gcd(least, config.groups), config.groups * config.columns * config.itemsize
+    first, end = ceil_div(LEAST_BYTES, row_bytes * whole) * whole, int(MOST_BYTES / tiles / row_bytes)
+    near = [replace(config, passes=passes) for passes in range(first, end + 1, whole)]
+    return near if config.group == WARP else near + [replace(c, apart=c.rows * c.group // WARP) for c in near]
+
+
+def _loss(config: PackedTileConfig, cost: float, tiles: float, terms: int) -> float:
+    """Of the time, against the fastest layout of the rows; cost: against what is as fast as the least."""
+    bytes_, is_bound = config.stretch * config.itemsize, terms > 1 and config.itemsize == 2
+    enough = EACH_BYTES[0 if is_bound else 1 if config.itemsize == 2 and tiles == 1 else 2]
+    lost = BEYOND * math.log(max(cost, 1)) + EACH_KIB * bytes_ / 1024
+    lost += FEW_UNDER_WAY * max(0.0, math.log(enough * config.threads / bytes_))
+    lost += SHARED_SECTOR if bytes_ % SECTOR_BYTES else 0
+    return lost + WARPS * ((config.peers > 1) + (is_bound and config.threads > MOST_THREADS // 2))
 
 
 def cost(config: PackedTileConfig, tiles: float = 1, terms: int = 0) -> float:
