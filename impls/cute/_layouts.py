@@ -23,10 +23,14 @@ RING_VECTORS, RING_GROUPS = 8, 3
 # has few enough vectors: 7, or 10 of 16 bits in crews of one matrix.
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, LayerNorm, and softmax's gradient.
-MOST_CREWS, CREW_SHARES = 3, (28, 34, 23, 23)
+CREWS, CREW_SHARES = (1, 2, 3), (28, 34, 23, 23)
+BOUND_CREWS = {1: math.inf, 2: 27, 3: 16, 6: 27}  # and those of LayerNorm that is bound by instructions, with their shares
 # How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA.
 CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 8: 15, 16: 7}
 CLUSTER_WARPS = 12  # of a CTA in a cluster, that reduce rows; as many write them
+# LayerNorm of 16 bits whose rows start anywhere is bound by instructions: it has clusters that leave few multiprocessors idle,
+# and two groups of warps.
+FULL_CLUSTERS, GROUPED_STAGES, GROUPED_VECTORS = (2, 4, 8), 5, 9
 CLUSTER_SHARES = 5  # of rows, weight and bias together, that a CTA in a cluster must have room for
 LEAST_CLUSTER_STAGES = 2  # shares of rows that it must have room for in the largest cluster, where CLUSTER_SHARES does not count
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
@@ -56,9 +60,11 @@ class Gpu:
 HOPPER = Gpu("sm_90", 132)
 
 
-def layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0) -> Iterator[RowTileConfig]:
+def layouts(
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0, plain: bool = False
+) -> Iterator[RowTileConfig]:
     """One CTA or cluster per row, of any length that has a layout; the longest rows are read twice."""
-    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms)
+    yield from cluster_layouts(columns, itemsize, gpu, aligned, tiles, terms, plain)
     if gpu.architecture not in MAX_CLUSTER:
         return
     for cluster in (16, 8):
@@ -69,14 +75,14 @@ def layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1
 
 
 def cluster_layouts(
-    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0
+    columns: int, itemsize: int, gpu: Gpu, aligned: bool, tiles: int = 1, terms: int = 0, plain: bool = False
 ) -> Iterator[RowTileConfig]:
     """The table's choice, then clusters of half the size, down to the least that keeps the row.
 
     A GPU may refuse a large cluster: an H20, some of whose multiprocessors are off, has no group of sixteen left.
     """
     try:
-        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, terms)
+        config = choose(columns, itemsize, gpu.architecture, aligned, tiles, terms, plain)
     except ValueError:
         return
     while config.cluster and config.shared_bytes(tiles) <= SHARED_BYTES[gpu.architecture]:
@@ -134,12 +140,15 @@ def split_layout(
 
 def cluster_ring(columns: int, itemsize: int, gpu: Gpu, aligned: bool, terms: int) -> SplitTileConfig | None:
     """A ring in clusters of as few CTAs as hold enough shares; None for rows that are too long."""
-    for ctas, clusters in CLUSTERS.items():
-        threads, crews = 2 * CLUSTER_WARPS * WARP, max(1, clusters * gpu.processors // HOPPER.processors)
+    is_bound = terms > 1 and itemsize == 2 and not aligned
+    choice = FULL_CLUSTERS if is_bound else tuple(CLUSTERS)
+    for ctas in choice:
+        threads, crews = 2 * CLUSTER_WARPS * WARP, max(1, CLUSTERS[ctas] * gpu.processors // HOPPER.processors)
         ring = SplitTileConfig(columns, itemsize, ctas, threads, 0, 1, aligned, 1, terms, crews=crews, clustered=True)
-        least = CLUSTER_SHARES - terms if ctas < max(CLUSTERS) else LEAST_CLUSTER_STAGES
+        least = CLUSTER_SHARES - terms if ctas < choice[-1] else LEAST_CLUSTER_STAGES
         if found := _fullest(ring, least, gpu):
-            return found
+            two = replace(found, groups=2)
+            return two if is_bound and found.stages >= GROUPED_STAGES and two.vectors_per_thread <= GROUPED_VECTORS else found
     return None
 
 
@@ -149,15 +158,17 @@ def _fullest(ring: SplitTileConfig, least: int, gpu: Gpu) -> SplitTileConfig | N
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), None)
 
 
-def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1) -> int:
+def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1, is_bound: bool = False) -> int:
     """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
-    terms  vectors of one value per column
-    tiles  matrices of which rows are read
+    terms     vectors of one value per column
+    tiles     matrices of which rows are read
+    is_bound  by instructions
     """
-    whole = [n for n in range(1, MOST_CREWS + 1) if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
     share = CREW_SHARES[terms if tiles == 1 else -1]
-    return max((n for n in whole if n * row_bytes <= share * 1024 * gpu.processors), default=1)
+    shares = BOUND_CREWS if is_bound else dict.fromkeys(CREWS, share)
+    whole = [n for n in shares if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
+    return max((n for n in whole if n * row_bytes <= shares[n] * 1024 * gpu.processors), default=1)
 
 
 def row_crews(rows: int, gpu: Gpu) -> int:
@@ -171,13 +182,13 @@ def row_crews(rows: int, gpu: Gpu) -> int:
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str | int:
     """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "" is the layout of many rows. "cluster" has more CTAs per row, "parts 2" two clusters per row, and so on.
+    "" is the layout of many rows, "some" of fewer than MANY_ROWS. "cluster" has more CTAs per row, "parts 2" two clusters.
     "split" is over the whole GPU, through a ring, and "crews" over a part of it: more than FEW_ROWS long rows have that where
     they would be split, or have the layout of many. A number is one of crews: each has one row at a time, in registers.
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")
-    is_split = word == "split" or (tiles == 1 and word == "" and "split" in times)
+    is_split = word == "split" or (tiles == 1 and word in ("", "some") and "split" in times)
     return "crews" if is_split and rows > FEW_ROWS else word
 
 
@@ -189,14 +200,17 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
     row_bytes, rows = columns * itemsize, min(rows, MANY_ROWS)
     can_be_cluster = tiles == 1 and rows <= MOST_FEW_ROWS and row_bytes <= MOST_FEW_ROW_BYTES
     is_long = row_bytes * tiles > LEAST_LONG_ROW_BYTES
-    if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER or not (can_be_cluster or is_long):
+    are_some = tiles == 1 and rows < MANY_ROWS
+    if row_bytes <= SINGLE_BYTES or gpu.architecture not in MAX_CLUSTER:
         return {}
+    if not (can_be_cluster or is_long):
+        return {"some": 0.0} if are_some else {}
     times: dict[str | int, float] = {}
     if can_be_cluster:
         config = choose_few(columns, itemsize, gpu.architecture, aligned)
         times["cluster"] = cluster_time(rows, config, gpu.processors)
-    for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned, tiles), 1):
-        times[""] = cluster_time(rows, many, gpu.processors, tiles)
+    for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned, tiles, plain=not are_some), 1):
+        times["some" if are_some else ""] = cluster_time(rows, many, gpu.processors, tiles)
     parts = parts_of(rows)
     config = choose_parts(columns, itemsize, parts, gpu.architecture, aligned) if tiles == 1 else None
     if config and rows * config.ctas <= gpu.processors:

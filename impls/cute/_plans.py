@@ -5,7 +5,7 @@ A function yields builds in the order in which they are tried; the first one tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -27,12 +27,13 @@ RESIDUAL = 3  # place of the residual among a norm's arguments
 # Of a row of 16 bits or 32, from which on norms split it over a crew: (LayerNorm, rows are whole vectors). Few rows are split over
 # the whole GPU.
 CREW_BYTES = {
-    (False, False): (2**18, 3 * 2**17),
-    (False, True): (5 * 2**17, 5 * 2**17),
-    (True, False): (60 * 2**10, 60 * 2**10),
-    (True, True): (13 * 2**14, 9 * 2**16),
+    (False, False): (40 * 2**10, 46 * 2**10),
+    (False, True): (2**17, 5 * 2**16),
+    (True, False): (40 * 2**10, 46 * 2**10),
+    (True, True): (2**16, 2**17),
 }
 LONG_NORM_BYTES = 9 * 2**17
+PACKED_GRADIENT_COLUMNS = 768  # of 16 bits
 
 
 def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
@@ -49,7 +50,9 @@ def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
         tiles = 1 + case.operator.endswith("_backward")
         kernel = ("softmax.Softmax", "softmax_backward.SoftmaxBackward")[tiles - 1]
         words = (*[case.dtype] * tiles, case.out_dtype), (("log", True),), gpu.arch
-        builds = [Build(kernel, c, *words) for c in cluster_layouts(case.columns, size, gpu, aligned, tiles)]
+        builds = [
+            Build(kernel, c, *words) for c in _alike(dense, cluster_layouts(case.columns, size, gpu, aligned, tiles, plain=True))
+        ]
     elif case.operator == "softmax_backward":
         few_rows = few(case.rows, case.columns, size, gpu, aligned, tiles=2)
         builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, few_rows, dense))
@@ -127,16 +130,17 @@ def softmax(
 
     is_held, parts = isinstance(few, int), str(few).partition("parts ")[2]
     several = few if is_held else crews(columns * itemsize, gpu) if few == "crews" else 1
-    split = split_layout(columns, itemsize, gpu, aligned, is_single=is_held, crews=several)
+    split = next(_alike(dense, [split_layout(columns, itemsize, gpu, aligned, is_single=is_held, crews=several)]))
     whole_gpu, is_split = build("split_softmax.SplitSoftmax", split, "int64"), is_held or few in ("split", "crews")
     if is_split:
         yield whole_gpu
     elif parts:
         config = choose_parts(columns, itemsize, int(parts), gpu.architecture, aligned)
         yield build("parts.Softmax", config, "int64")
-    elif few:
-        yield build("softmax.Softmax", choose_few(columns, itemsize, gpu.architecture, aligned))
-    for config in cluster_layouts(columns, itemsize, gpu, aligned):
+    elif few == "cluster":
+        chosen = choose_few(columns, itemsize, gpu.architecture, aligned)
+        yield build("softmax.Softmax", chosen)
+    for config in _alike(dense, cluster_layouts(columns, itemsize, gpu, aligned, plain=few != "some")):
         yield build("softmax.Softmax", config)
     if not is_split:
         yield whole_gpu
@@ -159,9 +163,9 @@ def softmax_backward(
     yield from packed("SoftmaxBackward", columns, dtypes, gpu, dense, tiles=2)
     if few in ("split", "crews") and (aligned or dense):
         several = crews(columns * size, gpu, tiles=2) if few == "crews" else 1
-        split = split_layout(columns, size, gpu, aligned, tiles=2, crews=several)
+        split = next(_alike(dense, [split_layout(columns, size, gpu, aligned, tiles=2, crews=several)]))
         yield Build("split_softmax_backward.SplitSoftmaxBackward", split, (*dtypes, "int64"), arch=gpu.arch)
-    for config in layouts(columns, size, gpu, aligned, tiles=2):
+    for config in _alike(dense, layouts(columns, size, gpu, aligned, tiles=2, plain=True)):
         yield Build("softmax_backward.SoftmaxBackward", config, dtypes, arch=gpu.arch)
 
 
@@ -188,13 +192,20 @@ def norm(
     is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
         held = sum(map(bool, dtypes[1:3]))
-        several = 1 if is_few else crews(columns * size, gpu, terms)
+        is_bound = layer and size == 2 and not aligned
+        several = 1 if is_few else crews(columns * size, gpu, terms, is_bound=is_bound)
         cluster = None if is_few else cluster_ring(columns, size, gpu, aligned, held)
-        for ring in (cluster, split_layout(columns, size, gpu, aligned, terms=held, crews=several)):
-            if ring and ring.is_ring:
+        rings = [cluster] if cluster else []
+        for ring in _alike(dense, [*rings, split_layout(columns, size, gpu, aligned, terms=held, crews=several)]):
+            if ring.is_ring:
                 yield Build("split_norm.SplitNorm", ring, (*dtypes, "int64"), flags, gpu.arch)
-    for config in layouts(columns, size, gpu, aligned, tiles, terms):
+    for config in _alike(dense, layouts(columns, size, gpu, aligned, tiles, terms)):
         yield Build("norm.Norm", config, dtypes, flags, gpu.arch)
+
+
+def _alike(dense: bool, configs: Iterable[Any]) -> Iterator[Any]:
+    """Rows of dense matrices start alike."""
+    return (replace(config, alike=dense and not config.aligned) for config in configs)
 
 
 def packed(
@@ -203,7 +214,8 @@ def packed(
     """The build of `kernels/packed.py` for short dense rows that are no whole vectors, of one dtype but for masks of bytes."""
     what = ARGUMENTS[f"packed.{name}"]
     matrices = {dtype for dtype, argument in zip(dtypes, what, strict=True) if dtype and argument == "matrix"}
-    if dense and len(matrices - {"uint8"}) == 1:
+    is_long = name == "SoftmaxBackward" and ITEM_BYTES[dtypes[0]] == 2 and columns > PACKED_GRADIENT_COLUMNS
+    if dense and len(matrices - {"uint8"}) == 1 and not is_long:
         config = choose_packed(columns, ITEM_BYTES[dtypes[0]], gpu.architecture, tiles, terms)
         if config is not None:
             yield Build(f"packed.{name}", config, dtypes, flags, gpu.arch)

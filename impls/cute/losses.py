@@ -64,7 +64,7 @@ def of_case(case, gpu, aligned):
     if case.operator.endswith("backward"):
         kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)
         layouts = [choose_apart(columns, size, aligned)]
-    elif (times := _layouts.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("", 0):
+    elif (times := _layouts.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("some", 0):
         layouts.insert(0, choose_few(columns, size, gpu.architecture, aligned))
     elif layouts and case.operator == "cross_entropy":
         layouts = [*only_read(columns, size, aligned), *(half for half in layouts[1:2] if half.keep == "shared"), *layouts]

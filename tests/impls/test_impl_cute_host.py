@@ -270,7 +270,7 @@ def test_few_rows_are_seen_at_the_call(routes):
         for rows in seen:
             x = torch.empty(1, columns).expand(rows, columns)
             choose(x)(x, x)
-    found = [(c.keep, c.parts) if hasattr(c, "keep") else c.stages for c in routes]
+    found = [(c.keep, c.parts) if hasattr(c, "parts") else c.stages for c in routes]
     assert found == [("registers", 7), ("registers", 3), 14, ("registers", 7), ("shared", 1)]
 
 

@@ -73,7 +73,7 @@ def test_rows_beyond_the_registers_of_a_cluster_are_read_anew(operator, columns)
     registers, stack, _ = compiled(operator, config, "float32")
     assert registers <= 64
     # What 512 warps say of their parts of a row is 16 slots of three values a thread, once a row of a million.
-    assert stack <= (288 if "layernorm" in operator else 0)
+    assert stack <= (352 if "layernorm" in operator else 0)
 
 
 def test_what_is_read_and_written():
@@ -176,15 +176,15 @@ def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
 @every(
     ("columns", "dtype", "layer", "ahead"),
     [
-        (8192, "bfloat16", False, 0),  # 512 threads a row, in registers
-        (4096, "bfloat16", False, 2),
-        (16384, "bfloat16", True, 0),  # in registers
+        (8192, "float32", False, 6),  # in registers
+        (4096, "float32", False, 0),  # 512 threads a row
+        (8192, "bfloat16", True, 0),
         (131072, "bfloat16", True, 4),  # in shared memory
-        (131072, "float32", False, 6),
+        (131072, "float32", False, 4),
         (1048576, "float32", True, 2),  # read twice
-        (17033, "bfloat16", False, 0),  # rows that start anywhere, in registers
-        (8193, "bfloat16", False, 3),
-        (150003, "float16", False, 3),  # the same, in shared memory
+        (8193, "bfloat16", False, 0),  # rows that start anywhere, in registers
+        (17033, "bfloat16", False, 3),  # the same, in shared memory
+        (150003, "float16", False, 4),
         (262145, "bfloat16", True, 2),
         (400001, "float32", False, 4),
     ],

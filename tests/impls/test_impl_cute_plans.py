@@ -20,7 +20,7 @@ SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
 WHOLE_ROWS = [
     (128, 2, 1, 256, 8, 2, "registers"),  # two vectors a thread, from here to 8192 columns
     (256, 2, 1, 256, 16, 2, "registers"),  # 512 bytes: the last row of which a CTA takes 256 threads' worth
-    (264, 2, 1, 128, 32, 2, "registers"),  # 33 vectors: a power of two of threads, so that rows keep to a warp
+    (264, 2, 1, 128, 16, 3, "registers"),  # 33 vectors: a power of two of threads, so that rows keep to a warp
     (1000, 2, 1, 128, 64, 2, "registers"),  # 125 vectors on 64 threads: the last has one
     (1024, 2, 1, 128, 64, 2, "registers"),
     (2048, 2, 1, 128, 128, 2, "registers"),  # a CTA a row from here on
@@ -54,9 +54,9 @@ ANYWHERE = [
 ]
 WEIGHT_AND_BIAS = [
     (1024, 2, 1, 128, 32, 4, "registers"),  # one warp, which exchanges nothing
-    (2048, 2, 1, 128, 128, 2, "registers"),
-    (8192, 2, 1, 256, 256, 4, "registers"),
-    (16384, 2, 1, 512, 512, 4, "registers"),  # 32 KiB: the last in registers
+    (2048, 2, 1, 128, 64, 4, "registers"),
+    (8192, 2, 1, 224, 224, 5, "registers"),  # 16 KiB: the last in registers
+    (16384, 2, 1, 224, 224, 10, "shared"),
     (65536, 2, 8, 128, 128, 8, "shared"),
     (131072, 2, 8, 128, 128, 16, "shared"),  # sixteen vectors of 128 threads, then more threads of eleven
     (200000, 2, 8, 288, 288, 11, "shared"),
@@ -72,6 +72,13 @@ AND_A_RESIDUAL = [
     (65536, 4, 8, 256, 256, 8, "shared"),  # eight vectors of float32 where eight CTAs wait for one another
     (262144, 4, 16, 512, 512, 8, "shared"),
 ]
+PLAIN = [
+    (6144, 2, 1, 192, 192, 4, "registers"),
+    (8200, 2, 1, 192, 192, 6, "registers"),
+    (16384, 2, 2, 256, 256, 4, "shared"),  # shares are full
+    (65544, 2, 4, 192, 192, 11, "shared"),  # of sixteen CTAs they would not be
+    (262144, 2, 16, 192, 192, 11, "shared"),  # nor can there be as many
+]
 FEW_ROWS = [
     (16384, 4, 8, 192, 192, 3, "registers"),  # shares of 8 KiB
     (65536, 2, 16, 192, 192, 3, "registers"),
@@ -86,6 +93,7 @@ CHOICES = [
     (partial(choose, aligned=False), ANYWHERE),
     (partial(choose, terms=2), WEIGHT_AND_BIAS),
     (partial(choose, tiles=2, terms=2), AND_A_RESIDUAL),
+    (partial(choose, plain=True), PLAIN),
     (choose_few, FEW_ROWS),
 ]
 
@@ -201,7 +209,8 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (64, 524288, 4, "crews"),
         (64, 350000, 4, "crews"),
         (32, 131072, 2, "cluster"),
-        (64, 131072, 2, ""),  # shared memory holds more of them at a time
+        (64, 131072, 2, "some"),  # shared memory holds more of them at a time
+        (256, 131072, 2, ""),
     ],
 )
 def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
@@ -209,7 +218,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _layouts.few(rows, columns, itemsize, _layouts.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few not in ("", "cluster") and "parts" not in str(few))
+    assert isinstance(first, SplitTileConfig) == (few not in ("", "some", "cluster") and "parts" not in str(few))
     assert getattr(first, "parts", 1) == int(str(few).partition("parts ")[2] or 1)
     assert not isinstance(few, int) or (first.crews, first.stages) == (few, 1)
     assert few != "cluster" or first.keep == "registers"

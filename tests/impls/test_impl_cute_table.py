@@ -33,7 +33,7 @@ NO_SPILLS_COLUMNS = 262144
 # Registers a thread, up to NO_SPILLS_COLUMNS; a GPU hands them out in eights. A multiprocessor's 2048 threads have 32
 # each; LayerNorm gives them up for rows whose sixteen vectors a thread are converted once and whose weights wait beside
 # them (docs/notes/performance.md): 168 at the most where three CTAs of 128 threads are to fit.
-MOST_REGISTERS = {"softmax": 48, "softmax_backward": 56, "rmsnorm": 72, "layernorm": 168}
+MOST_REGISTERS = {"softmax": 56, "softmax_backward": 56, "rmsnorm": 80, "layernorm": 168}
 # 172 of unaligned rows, whose CTAs have 160 threads, and 181 of a CTA of 256 that is alone.
 MORE_REGISTERS = {("layernorm", "bfloat16", 65536): 176, ("layernorm", "float16", 262144): 184}
 LEAST_CTAS = 2  # on a multiprocessor at a time: with one, nothing is loaded while its rows are reduced
@@ -215,7 +215,8 @@ def test_the_kernels_of_gradients_over_the_whole_gpu(dtype, columns):
     aligned = columns % 8 == 0
     few = _layouts.few(64, columns, _plans.ITEM_BYTES[dtype], GPU, aligned, tiles=2)
     split, *others = _plans.softmax_backward(columns, dtype, GPU, aligned, few, True)
-    assert others == list(_plans.softmax_backward(columns, dtype, GPU, aligned, few, False))[aligned:], (
+    unlike = [replace(build, config=replace(build.config, alike=False)) for build in others]
+    assert unlike == list(_plans.softmax_backward(columns, dtype, GPU, aligned, few, False))[aligned:], (
         "rows that start anywhere are split only where both matrices are dense, and so start alike"
     )
     assert split.config.tiles == 2
@@ -292,7 +293,7 @@ def test_the_cells_are_every_kind_of_layout():
     for operator in MOST_REGISTERS:
         found = [config for config, of in layouts if of == operator and isinstance(config, RowTileConfig)]
         assert {config.keep for config in found} >= {"registers", "shared"}
-        between = {2} if operator == "layernorm" else set()  # rows of 32 to 56 KiB
+        between = {"rmsnorm": {2}, "layernorm": {2, 8, 16}}.get(operator, set())  # longer rows of norms have rings
         assert {config.cluster for config in found} == {1, 2, 4, 8, 16} - between
         assert {config.rows > 1 for config in found} == {config.is_even for config in found} == {True, False}
         kept = itertools.product(("registers", "shared"), (True, False))

@@ -40,6 +40,7 @@ class ColumnLoader:
         self.tile = VectorRegTile(dtype, config.vector + (bytes_ // size if self.is_pieced else 0), self.turns)
         if self.is_pieced:
             self.skip = Int32(self.part.vectors.iterator.toint() % bytes_) // size
+            self.pieces = (self.part.vectors.iterator - self.skip).align(bytes_)
 
     def request(self):
         """Request this thread's first values."""
@@ -59,7 +60,7 @@ class ColumnLoader:
         """The pieces that hold vector number `turn`; of the first and the last ones of a row only its own elements."""
         (column, columns), count = self.context.bounds(turn), const_expr(cute.size(target))
         start = column - self.skip
-        source = cute.make_tensor(self.part.vectors[None, turn].iterator - self.skip, cute.make_layout(count))
+        source = cute.make_tensor(self.pieces + turn * (self.config.threads_per_row * self.config.vector), cute.make_layout(count))
         if const_expr(self.config.is_inner(turn, beyond=1)):
             copy.vector_copy(self.atom, source, target)
         else:

@@ -19,7 +19,8 @@ IN_FLIGHT = 4  # vectors that a thread requests at a time where a row is read tw
 LINE_WORDS = 16  # of 64 bits: the cache line of the tag, before the first slot
 MAX_WIDTH = 4  # float32 values that a warp sends in one exchange
 LINE_VECTORS = 8  # of 16 bytes: a cache line
-SECTOR_BYTES, SHORT_ROW_BYTES = 32, 12 * 1024  # what memory moves; rows up to which vectors may be halves of one
+SECTOR_BYTES = 32  # what memory moves
+SHORT_ROW_BYTES = {"registers": 12 * 1024, "l1": 12 * 1024, "shared": 1024}  # rows up to which vectors may be halves of one
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -44,7 +45,9 @@ def share(vectors: int, ctas: int, least: int) -> int:
 
 
 class Vectors:
-    """A row in 16-byte vectors, from `columns`, `itemsize` and `aligned`."""
+    """A row in 16-byte vectors, from `columns`, `itemsize` and `aligned`; `keep` as in RowTileConfig."""
+
+    keep = "registers"
 
     @property
     def vector(self) -> int:
@@ -61,7 +64,7 @@ class Vectors:
         """A row's vectors are counted from the last multiple of as many bytes before it."""
         row_bytes = self.columns * self.itemsize
         is_loose = not self.aligned or row_bytes % SECTOR_BYTES
-        return LINE_VECTORS * VECTOR_BYTES if is_loose and row_bytes > SHORT_ROW_BYTES else VECTOR_BYTES
+        return LINE_VECTORS * VECTOR_BYTES if is_loose and row_bytes > SHORT_ROW_BYTES[self.keep] else VECTOR_BYTES
 
     @property
     def lead(self) -> int:
@@ -104,6 +107,7 @@ class RowTileConfig(Vectors, Shared):
                      "l1" (the row is read twice, the second time from the first-level cache)
     aligned          every row starts on a vector boundary and is whole vectors long. Otherwise a thread's vectors
                      are those of memory, and the first and last vectors of a row are moved element by element
+    alike            with rows that start anywhere: those of all matrices start as far behind a boundary
     apart            the CTAs of a row exchange nothing: they are no cluster, may be any number, and the last may be empty
     beside           with "shared": how many of a thread's vectors stay in registers; its first never does
     resident         CTAs that a multiprocessor has room for, by which a thread's registers are limited; 0: no limit
@@ -119,6 +123,7 @@ class RowTileConfig(Vectors, Shared):
     threads_per_row: int = 32
     keep: str = "registers"
     aligned: bool = True
+    alike: bool = False
     apart: bool = False
     beside: int = 0
     resident: int = 0

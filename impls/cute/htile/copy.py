@@ -103,8 +103,11 @@ class Partition:
     def __init__(self, vectors: cute.Tensor, is_straight: bool, matrix: cute.Tensor) -> None:
         self.vectors, self.straight = vectors, True
         self.bytes = cute.size(vectors, mode=[0]) * matrix.element_type.width // 8
-        if not is_straight:
-            self.straight = vectors.iterator.toint() % min(VECTOR_BYTES, self.bytes) == 0
+        least = min(VECTOR_BYTES, self.bytes)
+        if is_straight:
+            self.vectors = cute.make_tensor(vectors.iterator.align(least), vectors.layout)
+        else:
+            self.straight = vectors.iterator.toint() % least == 0
         self.start = matrix.iterator.toint()
         self.end = end_of(matrix)
 

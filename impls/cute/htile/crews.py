@@ -24,7 +24,7 @@ class SplitTileConfig(Vectors):
     stages    rows whose shares a CTA holds in shared memory at a time, in a ring; 1: one row at a time, in registers;
               0: one row at a time, read twice from global memory
     team      CTAs whose pairs one of them merges and passes on; 1: every CTA reads the pairs of all
-    aligned   as in RowTileConfig
+    aligned, alike  as in RowTileConfig
     tiles     matrices of which a row is read
     terms     vectors of one value per column, of which a CTA holds its share in shared memory
     groups    of threads in a ring that take rows in turn, to reduce and to write them
@@ -44,6 +44,7 @@ class SplitTileConfig(Vectors):
     groups: int = 1
     crews: int = 1
     clustered: bool = False
+    alike: bool = False
 
     @property
     def is_ring(self) -> bool:

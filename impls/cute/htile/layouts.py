@@ -17,43 +17,45 @@ from .config import (
     power,
 )
 
-# Measured on an H200 and an H100 (docs/notes/performance.md). Rows of up to SINGLE_BYTES stay in one CTA and in registers, with
-# two vectors per thread: 64 KiB are then in flight per multiprocessor. Longer rows lie in shared memory, which leaves registers
-# for more CTAs, and are split over a cluster into shares of SHARE_BYTES with four vectors per thread. Beyond the largest
-# cluster the shares grow.
-SINGLE_BYTES = 16 * 1024
+# Measured on an H200 (docs/notes/performance.md). Short rows stay in one CTA. Longer ones lie in shared memory, which leaves
+# registers for more CTAs, and are split over a cluster.
+SINGLE_BYTES = 16 * 1024  # rows in registers, where nothing below says otherwise
+SHORT_BYTES = 512  # of a row: a CTA takes more of these
+SHORT_ROWS_THREADS, MIN_THREADS, ALONE_BYTES = 256, 128, 2 * 1024
+# By kind and bytes of an element, rows in one CTA: up to which bytes, vectors of a thread, where they are.
+KIB = 1024
+SINGLE = {
+    ("softmax", 2): ((10 * KIB, 2, "registers"), (16 * KIB, 4, "registers"), (25 * KIB, 6, "registers")),
+    ("gradient anywhere", 2): ((9 * KIB // 4, 5, "shared"), (12 * KIB, 3, "shared")),
+    ("norm", 2): ((16 * KIB, 4, "registers"), (46 * KIB, 8, "shared")),
+    ("norm", 4): ((16 * KIB, 2, "registers"), (46 * KIB, 6, "registers")),
+    ("norm anywhere", 2): ((16 * KIB, 4, "registers"), (24 * KIB, 6, "registers"), (46 * KIB, 6, "shared")),
+    ("norm anywhere", 4): ((18 * KIB, 3, "registers"), (46 * KIB, 6, "registers")),
+}
+# Shares of a row: of SHARE_BYTES with four vectors per thread, and beyond the largest cluster more; of one matrix, where these
+# would be less than FULL_SHARE_BYTES or more, up to WIDE_SHARE_BYTES with WIDE_VECTORS. With SHARE_THREADS threads have 32 to 40
+# registers, and two CTAs fit on a multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits.
+WIDE_SHARE_BYTES, WIDE_VECTORS, FULL_SHARE_BYTES = 40 * 1024, 11, {2: 14 * 1024, 4: 23 * 512}
 SHARE_BYTES = 16 * 1024
-MIN_THREADS = 128
 SHARE_THREADS = 448
 FULL_THREADS = 384  # five CTAs of these fill a multiprocessor; 416, of which four fit, cost 2 % at float32 2048x151936
 FULL_VECTORS = 7
-# The most vectors per thread with SHARE_THREADS. In softmax these threads have 32 to 40 registers, so that two CTAs fit on a
-# multiprocessor if their shares do; more threads of eight vectors have up to 68, and one CTA fits.
-LONG_VECTORS = 15
+LONG_VECTORS = 15  # the most per thread with SHARE_THREADS
 BESIDE_VECTORS = 6  # that a thread may keep in registers besides: two CTAs then have room for 150 KiB each
 MAX_VECTORS = 16
-SHORT_BYTES = 512  # of a row: a CTA takes more of these
-SHORT_ROWS_THREADS = 256
 # With a weight and a bias (LayerNorm), which come from L2 for every row: one warp per row up to four vectors per thread; then
-# fewer threads with more vectors. A warp of 16-bit rows that more than a third of its threads would have no second vector of
-# is halved: their work that no vector needs costs 6 %.
+# fewer threads with more vectors.
 COLUMN_TERMS = 2
 FEW_THREADS = 256
-MIN_LOOSE = 16
+LAYER_LONG_BYTES, LAYER_LONG_VECTORS = 16 * 1024, 10  # from which on rows of 16 bits are in shared memory
 LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 32 * 1024, 30 * 1024, 56 * 1024
 LAYER_VECTORS, LAYER_THREADS, MIN_THREADS_VECTORS = 11, 288, {2: 16, 4: 13}  # of two CTAs of 320 threads there is no room
-# The same with a residual, or for rows that start anywhere.
+# The same with a residual, or for rows that start anywhere and are longer than ANYWHERE_BYTES.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
-# Norms of rows that start anywhere are faster in registers. Their threads are multiples of BLOCK: for others the compiler takes up
-# to 26 registers more, and CTAs find no room.
-BLOCK, REGISTER_VECTORS = 128, 6
-UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 4 * 1024, 2 * 1024  # of norms
-# LayerNorm, by length: most BLOCKs of vectors of a row, its CTAs, BLOCKs of threads of each, CTAs of a multiprocessor (0: any).
-LAYER_BLOCKS = {
-    2: ((7.8, 1, 1, 0), (16, 1, 2, 0), (19, 1, 3, 3), (32, 1, 4, 2)),
-    4: ((5, 1, 1, 0), (10, 1, 2, 0), (15, 1, 3, 0), (28, 1, 4, 0), (42, 2, 3, 3)),
-}
+ANYWHERE_BYTES, UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 60 * 1024, 4 * 1024, 2 * 1024  # of norms
+WARP_VECTORS, HELD_VECTORS = 9, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
+RESIDENT_THREADS, RESIDENT_WARPS = 1024, (3, 10)  # of a multiprocessor; of CTAs whose registers they limit
 # Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, not 7.2.
 # FEW_VECTORS: of 16 bits, of a thread.
 FEW_SHARE_BYTES, FEW_VECTORS = 8 * 1024, 7
@@ -63,26 +65,31 @@ APART_THREADS, APART_VECTORS = 256, 2
 
 
 def choose(
-    columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True, tiles: int = 1, terms: int = 0
+    columns: int,
+    itemsize: int,
+    architecture: str = "sm_90",
+    aligned: bool = True,
+    tiles: int = 1,
+    terms: int = 0,
+    plain: bool = False,
 ) -> RowTileConfig:
     """The layout for rows of `columns` elements of `itemsize` bytes.
 
     tiles  matrices that are kept until their last use
     terms  vectors of one value per column: a weight, a bias
+    plain  of many rows of softmax or its gradient, and nothing else
     Raises ValueError, with a reason in one line, where no layout exists.
     """
     if architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {architecture}; there is one for {', '.join(MAX_CLUSTER)}")
     whole, largest = RowTileConfig(columns, itemsize, aligned=aligned), MAX_CLUSTER[architecture]
-    if columns * itemsize <= _single_bytes(aligned, terms, tiles):
-        return _single(whole, terms, tiles)
-    if terms and tiles == 1 and (config := _of_norm(whole, terms, largest)):
+    if config := _single(whole, terms, tiles, plain):
         return config
     whole = replace(whole, keep="shared")
     if terms >= COLUMN_TERMS:
         config = (_layer_shares if aligned and tiles == 1 else _few_large_shares)(whole, largest)
     else:
-        config = _beside(_shares(whole, largest), tiles)
+        config = _beside((_wide_shares if tiles == 1 and (terms or plain) else _shares)(whole, largest), tiles)
     if config.shared_bytes(tiles) > SHARED_BYTES[architecture] or config.vectors_per_thread - config.beside > MAX_VECTORS:
         raise ValueError(f"a row of {columns} elements of {itemsize} bytes is more than a cluster keeps")
     return config
@@ -94,7 +101,7 @@ def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
         return LAYER_SINGLE_BYTES if terms >= COLUMN_TERMS and tiles == 1 else SINGLE_BYTES
     if terms:
         return UNALIGNED_LAYER_BYTES if terms >= COLUMN_TERMS and tiles == 1 else UNALIGNED_SINGLE_BYTES
-    return SINGLE_BYTES if tiles == 1 else SHORT_ROW_BYTES
+    return SINGLE_BYTES if tiles == 1 else SHORT_ROW_BYTES["registers"]
 
 
 def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
@@ -127,79 +134,72 @@ def choose_apart(columns: int, itemsize: int, aligned: bool = True) -> RowTileCo
     return _clusters(whole, ceil_div(whole.vectors, each), APART_THREADS)
 
 
-def _single(whole: RowTileConfig, terms: int, tiles: int) -> RowTileConfig:
-    """One CTA per row, or several rows per CTA, in registers."""
+def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -> RowTileConfig | None:
+    """One CTA per row, or several rows per CTA; None for longer rows."""
+    bytes_, layer = whole.columns * whole.itemsize, terms >= COLUMN_TERMS and tiles == 1
+    if layer and not whole.aligned and UNALIGNED_LAYER_BYTES < bytes_ <= ANYWHERE_BYTES:
+        return _layer_anywhere(whole)
+    lengths = SINGLE.get((_kind(whole, terms, tiles), whole.itemsize)) if terms or plain else ()
+    if lengths and bytes_ > SHORT_BYTES:
+        found = next(((each, keep) for most, each, keep in lengths if bytes_ <= most), None)
+        return found and _rows(replace(whole, keep=found[1]), _threads(whole.vectors, found[0]))
+    if bytes_ > _single_bytes(whole.aligned, terms, tiles):
+        return None
     each = max(_threads(whole.vectors, 2), min(2, whole.vectors))
+    if layer and whole.itemsize == 2 and bytes_ > LAYER_LONG_BYTES:
+        return _rows(replace(whole, keep="shared"), _threads(whole.vectors, LAYER_LONG_VECTORS))
     if terms >= COLUMN_TERMS:
         each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
     return _rows(whole, each)
 
 
+def _kind(whole: RowTileConfig, terms: int, tiles: int) -> str:
+    """That in SINGLE; "" for LayerNorm, and for norms with a residual."""
+    kind = {(0, 1): "softmax", (0, 2): "gradient", (1, 1): "norm"}.get((terms, tiles), "")
+    return kind if whole.aligned or kind in ("", "softmax") else f"{kind} anywhere"
+
+
 def _layer_threads(whole: RowTileConfig, each: int) -> int:
     """Threads of a row of LayerNorm, where two vectors per thread would take `each`."""
+    narrow, vectors = whole.itemsize == 2, whole.vectors
+    if narrow and 2 < vectors <= 2 * WARP:  # as few that no vector needs as can be
+        some = [each for each in (2, 4, 8, 16, 32) if 2 <= ceil_div(vectors, each) <= 4]
+        return min(some, key=lambda each: (each * ceil_div(vectors, each), -each))
     if each <= WARP:
-        is_loose = whole.itemsize == 2 and each >= MIN_LOOSE and 4 * whole.vectors <= 5 * each
-        return each // 2 if is_loose else each
-    if whole.vectors <= 6 * WARP:
-        return WARP if whole.vectors <= 4 * WARP else 2 * WARP
-    return max(MIN_THREADS, _threads(whole.vectors, 4))
+        return each
+    if vectors <= 6 * WARP:
+        return WARP if vectors <= 4 * WARP else 2 * WARP
+    return max(2 * WARP, _threads(vectors, 5)) if narrow else max(MIN_THREADS, _threads(vectors, 4))
 
 
 def _rows(whole: RowTileConfig, each: int) -> RowTileConfig:
-    """In CTAs of enough rows of `each` threads."""
-    least = SHORT_ROWS_THREADS if whole.vectors * VECTOR_BYTES <= SHORT_BYTES else MIN_THREADS
-    threads = each if each >= least else ceil_div(least, each) * each
-    return replace(whole, threads=threads, threads_per_row=each)
+    """In CTAs of enough rows: of one, if it is no short one, starts anywhere and has several warps."""
+    bytes_ = whole.vectors * VECTOR_BYTES
+    least = SHORT_ROWS_THREADS if bytes_ <= SHORT_BYTES else MIN_THREADS
+    alone = each >= least or (each > WARP and not whole.aligned and bytes_ > ALONE_BYTES)
+    return replace(whole, threads=each if alone else ceil_div(least, each) * each, threads_per_row=each)
 
 
-def _of_norm(whole: RowTileConfig, terms: int, largest: int) -> RowTileConfig | None:
-    """A norm in registers; None where shared memory is better."""
-    if terms >= COLUMN_TERMS:
-        return None if whole.aligned else _layer_anywhere(whole)
-    return (_norm_shares if whole.aligned else _norm_anywhere)(whole, largest)
+def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig:
+    """One row per CTA, for pieces of weights, with few threads: as many have room as RESIDENT_THREADS."""
+    each = max(2 * WARP, _threads(whole.vectors, HELD_VECTORS[whole.itemsize]))
+    if whole.vectors <= WARP_VECTORS * WARP and whole.itemsize == 2:
+        each = WARP
+    (least, most), narrow = RESIDENT_WARPS, whole.itemsize == 2
+    resident = RESIDENT_THREADS // each if narrow and least * WARP <= each <= most * WARP else 0
+    return replace(_clusters(whole, 1, each), resident=resident)
 
 
-def _norm_anywhere(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """RMSNorm: three vectors per thread up to 18 KiB, then nearly full threads of shares of which two CTAs have room."""
-    narrow = whole.itemsize == 2
-    if whole.vectors <= 9 * BLOCK:
-        return _rows(whole, _threads(whole.vectors, 3))
-    cluster = 1 if whole.vectors <= 20 * BLOCK else power(ceil_div(whole.vectors, 18 * BLOCK))
-    if cluster > SAFE_CLUSTER:
-        config = replace(_clusters(whole, largest, 2 * BLOCK), resident=4)
-        return None if narrow or config.vectors_per_thread > REGISTER_VECTORS else config
+def _wide_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
+    """One row per cluster of few CTAs of few threads, if more would not have full shares."""
+    row_bytes = whole.columns * whole.itemsize
+    ctas = power(ceil_div(row_bytes, SHARE_BYTES))
+    if ctas <= largest and row_bytes >= ctas * FULL_SHARE_BYTES[whole.itemsize]:
+        return _shares(whole, largest)
+    cluster = min(largest, power(ceil_div(row_bytes, WIDE_SHARE_BYTES)))
     each = whole.share(cluster)
-    if narrow and each <= 10 * BLOCK:
-        return replace(_clusters(whole, cluster, 2 * BLOCK), resident=5 if cluster > 1 else 0)
-    if each <= 12 * BLOCK:
-        return _clusters(whole, cluster, (3 if narrow else 2) * BLOCK)
-    if narrow and each <= 14 * BLOCK:
-        return replace(_clusters(whole, cluster, 2 * BLOCK), resident=3)
-    if 16 * BLOCK < each <= 18 * BLOCK:
-        return replace(_clusters(whole, cluster, 3 * BLOCK), resident=2)
-    if not narrow and cluster > 2 and each <= 15 * BLOCK:
-        return _clusters(whole, cluster // 2, 5 * BLOCK)
-    return _clusters(whole, cluster, 4 * BLOCK)
-
-
-def _norm_shares(whole: RowTileConfig, largest: int) -> RowTileConfig | None:
-    """RMSNorm of 56 KiB to 0.4 MiB: four to seven vectors per thread, of 16 bits four or six: five spill, seven are slow."""
-    config = _clusters(whole, power(ceil_div(whole.vectors, 14 * BLOCK)), 2 * BLOCK)
-    resident = {2: {4: 4, 6: 3}, 4: {4: 4, 5: 4, 6: 3, 7: 2}}[whole.itemsize].get(config.vectors_per_thread)
-    return replace(config, resident=resident) if resident and 2 < config.cluster <= largest else None
-
-
-def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig | None:
-    """One row per CTA, or two for one of float32, for pieces of weights: with more CTAs these cost 5 to 20 %."""
-    narrow, blocks = whole.itemsize == 2, whole.vectors / BLOCK
-    if narrow and whole.vectors <= 7 * WARP:
-        return _clusters(whole, 1, WARP)
-    if whole.vectors <= (7 if narrow else 4) * 2 * WARP:
-        return _clusters(whole, 1, 2 * WARP)
-    for most, cluster, wide, resident in LAYER_BLOCKS[whole.itemsize]:
-        if blocks <= most:
-            return replace(_clusters(whole, cluster, wide * BLOCK), resident=resident)
-    return None
+    threads = min(SHARE_THREADS, _threads(each, WIDE_VECTORS))
+    return _clusters(whole, cluster, threads if each <= LONG_VECTORS * threads else _threads(each, 8))
 
 
 def _shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
@@ -249,6 +249,9 @@ def _clusters(whole: RowTileConfig, cluster: int, threads: int) -> RowTileConfig
 def _threads(vectors: int, each: int) -> int:
     """Threads for `vectors` vectors, `each` per thread: a power of two within a warp, whole warps beyond."""
     threads = ceil_div(vectors, each)
+    for half in (WARP // 2, WARP):
+        if threads > half and vectors <= 3 * half:
+            return half
     if threads <= WARP:
         return power(threads)
     return min(MAX_THREADS, ceil_div(threads, WARP) * WARP)

@@ -50,11 +50,10 @@ class Resident:
             load_shared(self.kept.iterator + (start - shift), cute.recast_tensor(vector, Int32))
             return vector.load().to(Float32)
         piece = const_expr(PIECE_BYTES // size)
-        begin = start - shift
-        skip = begin % piece
+        skip = (0 - shift) & (piece - 1)
         found = cute.make_rmem_tensor(config.vector + piece, self.source.element_type)
         words = cute.recast_tensor(found, Int32)
         for number in cutlass.range_constexpr(cute.size(found) // piece):
             part = cute.local_tile(words, (2,), (number,))
-            load_shared(self.kept.iterator + (begin - skip + number * piece), part)
+            load_shared(self.kept.iterator + (start - shift - skip + number * piece), part)
         return funnel(found, skip, config.vector).load().to(Float32)

@@ -152,10 +152,12 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tiles: lis
 @cute.jit
 def write(context: SplitContext, row: Int32, first: Int32, tiles: list[VectorRegTile], result: cutlass.Constexpr):
     """This thread's vectors of a row of the output, from number `first` on."""
-    pair, shift = totals(context, row), context.shift(row)
-    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        index = first + turn * context.config.workers
-        store(context, row, index, shift, result(context, tiles, turn, pair, (row, index, shift)))
+    config, pair, shift = context.config, totals(context, row), context.shift(row)
+    start = context.place(context.y, row, context.column(first, shift)).iterator
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        place = (row, first + turn * config.workers, shift)
+        alike = (start.align(VECTOR_BYTES), turn) if const_expr(config.alike) else (None, None)
+        store(context, place, result(context, tiles, turn, pair, place), *alike)
 
 
 @cute.jit

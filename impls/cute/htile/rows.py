@@ -47,7 +47,7 @@ class RowContext:
         extra_dtype: type[cutlass.Numeric] | None = None,
         is_led: bool = False,
     ):
-        self.config, self.shape, self.fill = config, mX.shape, fill
+        self.config, self.matrix, self.shape, self.fill = config, mX, mX.shape, fill
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
         self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
         self.tidx = cute.arch.thread_idx()[0]
@@ -93,8 +93,8 @@ class RowContext:
         """Registers for this thread's vectors, of any dtype."""
         return VectorRegTile(dtype, self.config.vector, self.config.vectors_per_thread)
 
-    def partition(self, matrix: cute.Tensor) -> Partition:
-        """This thread's vectors of a (rows, columns) matrix of any dtype."""
+    def partition(self, matrix: cute.Tensor, alike: bool = False) -> Partition:
+        """This thread's vectors of a (rows, columns) matrix of any dtype; alike: of `config.alike`."""
         config = self.config
         offset = self.rank * (config.cta_vectors * config.vector) - self.shift
         if config.aligned:
@@ -102,7 +102,7 @@ class RowContext:
         window = cute.domain_offset((0, offset), matrix)
         tile = cute.local_tile(window, config.tiler_mn, (own_place(config)[0], 0))
         vectors = self.thread_copy.partition_S(tile)[None, 0, None]
-        return Partition(vectors, config.aligned, matrix)
+        return Partition(vectors, config.aligned or alike or matrix is self.matrix, matrix)
 
     def free(self, turn: int, part: Partition) -> bool:
         """Whether the compiler knows that every thread moves vector number `turn` of a partition as one."""
@@ -142,7 +142,7 @@ class RowContext:
 
     def edges(self, turn: int, part: Partition) -> tuple | None:
         """The `edges` of `edge_copy` for vector number `turn` of a partition; None where vectors are whole or absent."""
-        return None if part.straight is True else (self.touched(turn), *self.bounds(turn))
+        return None if self.config.aligned else (self.touched(turn), *self.bounds(turn))
 
     def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
         """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
@@ -195,7 +195,7 @@ class RowLoader:
         self.context, self.config = context, context.config
         self.fill = context.fill if matrix.element_type.width > 8 else None  # bools only hide what is not there
         self.absent = self.fill or 0.0
-        self.part = context.partition(matrix)
+        self.part = context.partition(matrix, context.config.alike)
         self.tXsX = tXsX
         self.tXrX = context.make_fragment(matrix.element_type)
         self.dtype, self.bits = matrix.element_type, min(128, 8 * self.part.bytes)
@@ -213,7 +213,7 @@ class RowLoader:
                     self._to_registers(beside, turn, self.tXrX.vector(turn))
                 else:
                     self._request_shared(atom, turn)
-            if const_expr(self.part.straight is True and not self.config.is_even):
+            if const_expr(self.config.aligned and not self.config.is_even):
                 turns = [turn for turn in self.config.outer_turns if self.config.stage(turn) >= 0]
                 outside = self.tXsX.element_type(self.absent)
                 for turn in turns:
@@ -239,7 +239,7 @@ class RowLoader:
     def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]):
         source, target = self.part.vectors[None, turn], self.kept(turn)
         context, part = self.context, self.part
-        if const_expr(part.straight is True):
+        if const_expr(self.config.aligned or context.free(turn, part)):
             context.move(atom, part, turn, source, target)
         else:
             readable = context.readable(turn, part)
@@ -290,7 +290,7 @@ class RowStorer:
     """Registers -> global for one matrix."""
 
     def __init__(self, context: RowContext, matrix: cute.Tensor):
-        self.context, self.part, self.dtype = context, context.partition(matrix), matrix.element_type
+        self.context, self.part, self.dtype = context, context.partition(matrix, context.config.alike), matrix.element_type
         self.atom = copy.storing(self.dtype, min(128, 8 * self.part.bytes), context.streams)
 
     @cute.jit

@@ -155,14 +155,19 @@ def load(context: SplitContext, row: Int32, index: Int32, shift: Int32, target: 
 
 
 @cute.jit
-def store(context: SplitContext, row: Int32, index: Int32, shift: Int32, values: cute.TensorSSA):
-    """Round float32 values to the output's dtype, to vector number `index` of a row, where the row has it."""
-    source = rounded(values, context.y.element_type)
-    target = context.place(context.y, row, context.column(index, shift))
-    atom, whole = storing(context.y.element_type), context.whole(index, shift)
-    if const_expr(not context.config.aligned):
+def store(context: SplitContext, place: tuple, values: cute.TensorSSA, first: cute.Pointer | None = None, turn: int | None = None):
+    """Round float32 values to the output's dtype, to a vector of a row, where the row has it.
+
+    place  (row, number of the vector, shift)
+    first  where rows are alike: the thread's first vector; turn: of the thread's vectors, the number of this one
+    """
+    (row, index, shift), config, dtype = place, context.config, context.y.element_type
+    target, whole = context.place(context.y, row, context.column(index, shift)), context.whole(index, shift)
+    if const_expr(first is not None):
+        target = cute.make_tensor(first + turn * (config.workers * config.vector), target.layout)
+    elif const_expr(not config.aligned):
         whole = whole & (target.iterator.toint() % VECTOR_BYTES == 0)
-    bounded_copy(atom, source, target, whole, context.edges(index, shift))
+    bounded_copy(storing(dtype), rounded(values, dtype), target, whole, context.edges(index, shift, turn))
 
 
 @cute.jit

@@ -63,7 +63,7 @@ class Span(RowContext):
         for turn in range(config.vectors_per_thread):
             self.tXpX[0, 0, turn] = self.touched(turn) & self.within(self.bounds(turn)[0])
 
-    def partition(self, matrix: cute.Tensor) -> copy.Partition:
+    def partition(self, matrix: cute.Tensor, alike: bool = False) -> copy.Partition:
         return self.vectors(matrix, self.index, self.config.vectors_per_thread, self.config.threads_per_row)
 
     def vectors(self, matrix: cute.Tensor, index: Int32, turns: int, step: int) -> copy.Partition:

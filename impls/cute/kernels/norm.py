@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, const_expr
+from cutlass import Float32, Int32, const_expr
 
 from ..htile.columns import ColumnLoader
-from ..htile.config import SAFE_CLUSTER, RowTileConfig
+from ..htile.config import SAFE_CLUSTER, WARP, RowTileConfig
 from ..htile.launch import launch_rows, overlap
 from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
@@ -59,6 +59,10 @@ class Norm:
         config, width = self.config, PART_WIDTH if self.layer else 1
         more, dtype = (0, None) if residual is None else (1, residual.element_type)
         context = RowContext(config, x, 0.0, 1, width, extra_smem_tensors=more, extra_dtype=dtype)
+        if const_expr(
+            self.layer and config.keep == "shared" and config.cluster == 1
+        ):  # CUDA 12's assembler, as in `RowLoader.request`
+            context.policy = None
         ahead = weights_ahead(config, self.layer)
         columns = [None if v is None else ColumnLoader(context, v, ahead) for v in (weight, bias)]
         row = Row(context, residual, y, residual_out, rstd, mean)
@@ -201,12 +205,13 @@ def columns_of_warp(context: RowContext) -> Float32:
         return Float32(config.columns)
     if const_expr(config.is_even):
         return Float32(config.group * config.vectors_per_thread * config.vector)
-    count = Float32(0.0)
+    count, place, end = Int32(0), context.tXcX[0][1], config.cta_vectors * config.vector
+    shift, first = context.column - place, place - context.tidx % WARP * config.vector
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
-        ones = cute.make_rmem_tensor(config.vector, Float32)
-        ones.fill(Float32(1.0))
-        count = context.masked(turn, ones.load()).reduce(ADD, count, 0)
-    return warp_reduce(count, ADD, config.group)
+        begin = first + turn * (config.threads_per_row * config.vector)
+        last = cutlass.min(cutlass.min(begin + WARP * config.vector, end) + shift, config.columns)
+        count += cutlass.max(last - cutlass.max(begin + shift, 0), 0)
+    return Float32(count)
 
 
 def part_mean(total: Float32, count: Float32) -> Float32:

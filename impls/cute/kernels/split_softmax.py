@@ -147,7 +147,7 @@ def rewrite(context: SplitContext, row: Int32):
         for turn in cutlass.range_constexpr(IN_FLIGHT):
             values = normalised(tile.values(turn), base, scale, context.y.element_type)
             index = context.thread + ((bursts - 1 - step) * IN_FLIGHT + turn) * context.config.threads
-            store(context, row, index, shift, values)
+            store(context, (row, index, shift), values)
 
 
 @cute.jit
