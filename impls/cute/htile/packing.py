@@ -13,8 +13,8 @@ from .config import SECTOR_BYTES, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil
 
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
-# Longer rows are as fast in kernels that take one at a time, unless 16 bits have weights and a bias.
-MOST_ROW_BYTES, MOST_LAYER_ROW_BYTES = 5 * 512, 3 * 1024
+# Of 4 bytes an element, and of 2 by kind; longer rows are as fast in kernels that take one at a time.
+MOST_ROW_BYTES = {4: 5 * 512, "softmax": 5 * 512, "norm": 19 * 128, "layer": 3 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 7 * 512  # of a CTA's first matrix
 MOST_THREADS = 256
@@ -120,7 +120,8 @@ def choose_packed(
     tiles  bytes of the matrices that are read, as multiples of the first one's
     """
     least = least_rows(columns, itemsize)
-    most = MOST_LAYER_ROW_BYTES if terms > 1 and itemsize == 2 else MOST_ROW_BYTES
+    kind = ("softmax", "norm", "layer")[terms]
+    most = MOST_ROW_BYTES[kind if itemsize == 2 else itemsize]
     if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > most:
         return None
     found = {}
