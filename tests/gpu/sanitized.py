@@ -25,7 +25,7 @@ DTYPES = ("float16", "float32")
 # a row, clusters of 2 to 16 that keep few rows, or many, or read them twice, several a row, rows split over the GPU, more
 # of them than a ring has stages; whole vectors and not, filling their CTAs and not.
 COLUMNS = {
-    1: [16384, 32767, 262144, 262152, 524287, 524288, 2097151, 4194304],
+    1: [1028, 16384, 32767, 262144, 262152, 524287, 524288, 2097151, 4194304],
     2: [196608],
     3: [2047, 3076, 4104, 6144, 16385, 16392, 24576, 32769, 32776, 65544, 98304, 98305, 1572868],
     5: [1, 131072, 262148, 524287, 524288, 786432, 3145727, 3145728],
@@ -33,6 +33,7 @@ COLUMNS = {
     33: [4, 13, 66, 264, 514, 767, 1027, 1030, 1032, 1536, 1537, 4097, 6145, 12287, 49151, 49152, 65537, 196608, 262144, 290001],
     34: [262399, 262400, 786431, 786432],
     130: [4104, 8193, 12288, 12296, 16385, 16388, 16392, 24576, 32769, 49151, 49152, 65540],
+    256: [4097, 4104],
 }
 SHAPES = [(rows, columns) for rows, found in COLUMNS.items() for columns in found]
 
@@ -69,7 +70,7 @@ def kind(case, builds=None):
         return None
     config = build.config
     if config.aligned and getattr(config, "lead", 0):
-        return case.operator, build.kernel, getattr(config, "keep", None) or config.is_ring, "counted from lines"
+        return case.operator, build.kernel, config.is_ring if hasattr(config, "is_ring") else config.keep, "counted from lines"
     if build.kernel.startswith("split"):
         several = "clusters" if config.clustered else "crews" if config.is_ring else "crews, in registers"
         return case.operator, build.kernel, config.stages if config.crews == 1 else several, config.aligned
