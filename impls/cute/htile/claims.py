@@ -192,7 +192,7 @@ def fetch_totals(context: SplitContext, ring: ClaimedRing, row: Int32):
     size = context.elements(first, first + config.cta_vectors, context.shift(row))
     count = cutlass.select_(exists, size, Float32(0.0))
     part = [cutlass.select_(exists, ring.pairs[i, mine, place], Float32(merge.nothing[i])) for i in range(2)]
-    whole = merge.whole(*merge.over_warp(count, *part))
+    whole = merge.whole(*merge.over_warp(count, *part, Float32(config.columns), config.ctas))
     if lane == 0:
         totals[0, place], totals[1, place] = whole
     tell(ring.known, row)

@@ -132,7 +132,7 @@ class SplitTileConfig(Vectors):
     @property
     def shared_bytes(self) -> int:
         """The most bytes of the ring, of the pairs and mbarriers of its rows, and of the driver."""
-        about = self.held * (8 * self.workers // WARP + 16 + 8 * self.pieces) + 24 * self.slots + 256
+        about = self.held * (12 * self.workers // WARP + 16 + 8 * self.pieces) + 24 * self.slots + 256
         about += (8 * self.ctas + 8) * self.slots + 20 * self.claims if self.clustered else 0
         shares = self.tiles * self.stages * self.cta_vectors + self.terms * (self.cta_vectors + self.leads)
         return 1024 + about + (shares * VECTOR_BYTES if self.is_ring else 0)

@@ -103,8 +103,7 @@ def reduce_rows(context: SplitContext, ring: Ring, pair: cutlass.Constexpr, resu
 @cute.jit
 def reduce_row(context: SplitContext, ring: Ring, row: Int32, thread: Int32, tiles: list, pair: cutlass.Constexpr):
     take(context, ring, row, thread, tiles)
-    first, second = pair(context, tiles, row, thread)
-    leave_pair(context, row, thread, first, second)
+    leave_pair(context, row, thread, pair(context, tiles, row, thread))
     tell(ring.paired, row)
 
 

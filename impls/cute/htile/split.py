@@ -59,7 +59,7 @@ class SplitContext:
         self.is_worker = self.thread < config.threads
         self.share = self.cta * config.cta_vectors
         self.memory = cutlass.memory.SmemAllocator()
-        pairs = cute.make_layout((2, config.workers // WARP, config.held))
+        pairs = cute.make_layout((merge.kept, config.workers // WARP, config.held))
         self.pairs = self.memory.allocate_tensor(Float32, pairs, byte_alignment=16)
         self.totals = self.memory.allocate_tensor(Float32, cute.make_layout((2, config.slots)), byte_alignment=16)
 
@@ -171,12 +171,12 @@ def store(context: SplitContext, place: tuple, values: cute.TensorSSA, first: cu
 
 
 @cute.jit
-def leave_pair(context: SplitContext, row: Int32, thread: Int32, first: Float32, second: Float32):
-    """Store a warp's part of a row for `publish`; thread: of those that share the row."""
+def leave_pair(context: SplitContext, row: Int32, thread: Int32, part: tuple):
+    """Store a warp's part of a row for `publish`, its pair, and the count if `merge` asks for it; thread: of the row's."""
     pairs, place = context.pairs, row % context.config.held
     if thread % WARP == 0:
-        pairs[0, thread // WARP, place] = first
-        pairs[1, thread // WARP, place] = second
+        for i in cutlass.range_constexpr(len(part)):
+            pairs[i, thread // WARP, place] = part[i]
 
 
 def first_tag(context: SplitContext) -> Int32:
@@ -194,12 +194,14 @@ def publish(context: SplitContext, row: Int32, tag: Int32):
 @cute.jit
 def merged(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     """The CTA's pair of a row, of its warps' pairs."""
-    config, pairs, lane = context.config, context.pairs, context.thread % WARP
-    place, mine = row % config.held, cutlass.min(lane, config.workers // WARP - 1)
-    nothing, exists = context.merge.nothing, lane == mine
-    count = cutlass.select_(exists, of_warp(context, mine, context.shift(row)), Float32(0.0))
-    part = [cutlass.select_(exists, pairs[i, mine, place], Float32(nothing[i])) for i in range(2)]
-    return context.merge.over_warp(count, *part)
+    config, pairs, merge, lane = context.config, context.pairs, context.merge, context.thread % WARP
+    warps = const_expr(config.workers // WARP)
+    lanes = const_expr(max(warps, config.ctas if config.clustered else 1))  # in a cluster so many send the pair
+    place, mine = row % config.held, cutlass.min(lane, warps - 1)
+    exists, nothing = lane == mine, (*merge.nothing, 0.0)
+    part = [cutlass.select_(exists, pairs[i, mine, place], Float32(nothing[i])) for i in range(merge.kept)]
+    whole = context.elements(context.share, context.share + config.cta_vectors, context.shift(row))
+    return merge.over_warp(part[-1], *part[:2], whole, lanes)
 
 
 @cute.jit
@@ -258,7 +260,7 @@ def collect(
     words = cute.make_rmem_tensor((2, turns), Int64)
     for turn in cutlass.range_constexpr(turns):
         words[0, turn], words[1, turn] = peek(place + 2 * cutlass.min(lane + turn * WARP, count - 1))
-    whole = (Float32(0.0), *(Float32(value) for value in merge.nothing))
+    whole = None
     for turn in cutlass.range_constexpr(turns):
         one, other, index = words[0, turn], words[1, turn], lane + turn * WARP
         mine = place + 2 * cutlass.min(index, count - 1)
@@ -269,8 +271,10 @@ def collect(
         start = span[0] * context.config.cta_vectors + index * each
         size = cutlass.select_(exists, context.elements(start, start + each, span[2]), Float32(0.0))
         part = [cutlass.select_(exists, number(w), Float32(n)) for w, n in zip((one, other), merge.nothing, strict=True)]
-        whole = merge.join(whole, (size, *part))
-    return merge.over_warp(*whole)
+        whole = (size, *part) if const_expr(whole is None) else merge.join(whole, (size, *part))
+    start = span[0] * context.config.cta_vectors
+    elements = context.elements(start, start + count * (span[1] * context.config.cta_vectors), span[2])
+    return merge.over_warp(*whole, elements, most)
 
 
 def number(word: Int64) -> Float32:

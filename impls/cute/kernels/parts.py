@@ -84,7 +84,8 @@ class Parts:
         while (Int32(one >> 32) != tag) | (Int32(other >> 32) != tag):
             one, other = peek(place)
         top = cutlass.select_(lane < parts, number(one), -Float32.inf)
-        whole = Peaks.whole(*Peaks.over_warp(None, top, cutlass.select_(lane < parts, number(other), Float32(0.0))))
+        total = cutlass.select_(lane < parts, number(other), Float32(0.0))
+        whole = Peaks.whole(*Peaks.over_warp(None, top, total, lanes=parts))
         if lane == 0:
             pair[0], pair[1] = whole
             if self.leads & (self.part == 0):

@@ -10,7 +10,7 @@ from ..htile.claims import claimed_flow
 from ..htile.config import WARP
 from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split
-from ..htile.merges import Moments, Peaks
+from ..htile.merges import Moments, Sums
 from ..htile.reduce import ADD, warp_reduce
 from ..htile.registers import VectorRegTile, where
 from ..htile.resident import Resident
@@ -30,7 +30,7 @@ class SplitNorm:
 
     @cute.kernel
     def kernel(self, x, weight, bias, y, rstd, mean, workspace):
-        context = SplitContext(self.config, x, y, workspace, fill=0.0, merge=Moments if self.layer else Peaks)
+        context = SplitContext(self.config, x, y, workspace, fill=0.0, merge=Moments if self.layer else Sums)
         terms = [None if vector is None else Resident(context, vector) for vector in (weight, bias)]
 
         def prepare(thread: Int32, threads: int):
@@ -75,8 +75,8 @@ def squares(context: SplitContext, tiles: list[VectorRegTile], row: Int32, threa
 
 
 @cute.jit
-def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
-    """(mean, squared distances from it) of this warp's vectors of a row."""
+def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32, Float32]:
+    """(mean, squared distances from it, their number) of this warp's vectors of a row."""
     config, shift, total, square = context.config, context.shift(row), Float32(0.0), Float32(0.0)
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
         total = tiles[0].values(turn).reduce(ADD, total, 0)
@@ -89,4 +89,4 @@ def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, threa
             apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
         exists = (index < config.cta_vectors) & (column + config.vector > 0) & (column < config.columns)
         square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
-    return mean, warp_reduce(square, ADD, WARP)
+    return mean, warp_reduce(square, ADD, WARP), count

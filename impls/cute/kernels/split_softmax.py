@@ -59,7 +59,7 @@ class SplitSoftmax:
         tag, rows, worker = first_tag(context), context.rows, context.is_worker
         for row in cutlass.range(rows, unroll=1):
             if worker:
-                leave_pair(context, row, context.thread, *streamed_pair(context, row))
+                leave_pair(context, row, context.thread, streamed_pair(context, row))
             exchange(context, row, tag + row)
             if worker:
                 rewrite(context, row)
@@ -72,7 +72,7 @@ def hold(context: SplitContext, row: Int32, tag: Int32):
     tiles, worker = registers(context, context.config.vectors_per_thread), context.is_worker
     if worker:
         load_row(context, row, tiles[0])
-        leave_pair(context, row, context.thread, *own_pair(context, tiles, row, context.thread))
+        leave_pair(context, row, context.thread, own_pair(context, tiles, row, context.thread))
     exchange(context, row, tag)
     if worker:
         write(context, row, context.thread, tiles, share_of)

@@ -8,6 +8,7 @@ from cutlass import Float32, Int32
 
 from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split
+from ..htile.merges import Sums
 from ..htile.reduce import ADD
 from ..htile.registers import VectorRegTile
 from ..htile.ring import flow
@@ -29,7 +30,7 @@ class SplitSoftmaxBackward:
 
     @cute.kernel
     def kernel(self, dy: cute.Tensor, y: cute.Tensor, dx: cute.Tensor, workspace: cute.Tensor):
-        flow(SplitContext(self.config, dy, dx, workspace, (y,), 0.0), own_pair, gradient)
+        flow(SplitContext(self.config, dy, dx, workspace, (y,), 0.0, Sums), own_pair, gradient)
 
 
 @cute.jit
