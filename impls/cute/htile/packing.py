@@ -14,11 +14,12 @@ from .config import SECTOR_BYTES, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
 # Of 4 bytes an element, and of 2 by kind; longer rows are as fast in kernels that take one at a time.
-MOST_ROW_BYTES = {4: 5 * 512, "softmax": 5 * 512, "norm": 19 * 128, "layer": 3 * 1024}
+MOST_ROW_BYTES = {4: 5 * 512, "softmax": 5 * 512, "norm": 5 * 512, "layer": 3 * 1024}
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 7 * 512  # of a CTA's first matrix
 MOST_THREADS = 256
 MOST_ELEMENTS = 48, 32  # of a row that a thread holds in registers, and of rows of several matrices
+MOST_HELD = 9 * 1024  # that the threads of a norm's CTA hold: of more registers there is no room for three CTAs
 # Instructions of a thread, for a matrix of a softmax: counted in the compiled kernels, rounded.
 ELEMENT, UNIT, STEP, ROW = 8, 4, 2, 6
 HELD, EACH_HELD = 12, 0.015  # registers of more elements keep other CTAs off the multiprocessor: what each of them adds
@@ -127,8 +128,9 @@ def choose_packed(
     found = {}
     for threads in (128, MOST_THREADS):
         for each in (1, 2, 4, 8, 16, WARP, 64, 128)[: 6 if terms > 1 and itemsize == 2 else None]:
-            for config in _filled(PackedTileConfig(columns, itemsize, threads, each), least, tiles):
-                found[config] = cost(config, tiles, terms)
+            config = PackedTileConfig(columns, itemsize, threads, each)
+            if not terms or config.turns * config.unit * threads <= MOST_HELD:
+                found.update((config, cost(config, tiles, terms)) for config in _filled(config, least, tiles))
     tie = max(TIE, TIE_SHARE * min(found.values(), default=0))
     return min(found, key=lambda c: (_loss(c, found[c] / tie, tiles, terms), found[c], -c.threads), default=None)
 
