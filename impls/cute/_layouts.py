@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from .htile.config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div
 from .htile.crews import SplitTileConfig
-from .htile.layouts import SINGLE_BYTES, choose, choose_few
+from .htile.layouts import SINGLE_BYTES, choose, choose_few, choose_some
 from .htile.parts import choose_parts, parts_of
 from .htile.spans import SpanTileConfig
 from .htile.times import PARTS_EXCHANGE, cluster_time, split_time
@@ -24,15 +24,19 @@ RING_VECTORS, RING_GROUPS = 8, 3
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, LayerNorm, and softmax's gradient.
 CREWS, CREW_SHARES = (1, 2, 3), (28, 34, 23, 23)
-BOUND_CREWS = {1: math.inf, 2: 27, 3: 16, 6: 27}  # and those of LayerNorm that is bound by instructions, with their shares
-# How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA.
-CLUSTERS = {2: 66, 3: 39, 4: 30, 5: 22, 8: 15, 16: 7}
+# LayerNorm has its own crews, with their shares: bound by instructions, or not; and its own rings: warps, groups of these, and the
+# most vectors of a thread.
+LAYER_CREWS, BOUND_CREWS = {1: math.inf, 2: 23}, {1: math.inf, 2: 27, 3: 16, 6: 27}
+LAYER_RINGS = ((12, 3, 9), (12, 2, 8), (14, 2, 8), (14, 1, math.inf))
+# How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA. Those of five
+# leave 22 multiprocessors idle.
+CLUSTERS = {2: 66, 3: 39, 4: 30, 8: 15, 16: 7}
 CLUSTER_WARPS = 12  # of a CTA in a cluster, that reduce rows; as many write them
-# LayerNorm of 16 bits whose rows start anywhere is bound by instructions: it has clusters that leave few multiprocessors idle,
-# and two groups of warps.
-FULL_CLUSTERS, GROUPED_STAGES, GROUPED_VECTORS = (2, 4, 8), 5, 9
-CLUSTER_SHARES = 5  # of rows, weight and bias together, that a CTA in a cluster must have room for
-LEAST_CLUSTER_STAGES = 2  # shares of rows that it must have room for in the largest cluster, where CLUSTER_SHARES does not count
+CLUSTER_STAGES = 4, 2  # shares of rows that a CTA in a cluster must have room for, and in the largest cluster
+# LayerNorm of 16 bits whose rows start anywhere is bound by instructions: it has clusters that leave few multiprocessors idle, and
+# two groups of warps, or fewer warps.
+FULL_CLUSTERS, FULL_STAGES = (2, 4, 8), (3, 4)
+GROUPED_VECTORS, BOUND_WARPS, BOUND_VECTORS = 10, 8, 9
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
@@ -92,6 +96,13 @@ def cluster_layouts(
         config = _of_cluster(replace(config, keep="shared", resident=0), config.cluster // 2)
 
 
+def some_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[RowTileConfig]:
+    """`cluster_layouts` for fewer rows of softmax than MANY_ROWS."""
+    short = choose_some(columns, itemsize, aligned) if gpu.architecture in MAX_CLUSTER else None
+    yield from [short] if short else []
+    yield from cluster_layouts(columns, itemsize, gpu, aligned)
+
+
 def span_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, window: int) -> Iterator[SpanTileConfig]:
     """Those of rows of what is seen, with enough threads for the zeros beside it."""
     whole = SpanTileConfig(columns, itemsize, aligned=aligned, window=window)
@@ -133,23 +144,30 @@ def split_layout(
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
     is_tight = crews > 1 and itemsize == 2 and tiles == 1
     groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[is_tight]) if is_wide else (RING_GROUPS, RING_VECTORS)
-    rings = [replace(twice, threads=2 * warps * WARP, stages=MOST_STAGES, groups=n) for n in range(groups, 0, -1)]
-    ring = next(ring for ring in rings if ring.groups == 1 or ring.vectors_per_thread * tiles <= vectors)
+    rings = LAYER_RINGS if terms > 1 else [(warps, n, vectors if n > 1 else math.inf) for n in range(groups, 0, -1)]
+    tried = ((replace(twice, threads=2 * n * WARP, stages=MOST_STAGES, groups=split), each) for n, split, each in rings)
+    ring = next(ring for ring, each in tried if ring.vectors_per_thread * tiles <= each)
     return _fullest(ring, LEAST_STAGES, gpu) or twice
 
 
 def cluster_ring(columns: int, itemsize: int, gpu: Gpu, aligned: bool, terms: int) -> SplitTileConfig | None:
     """A ring in clusters of as few CTAs as hold enough shares; None for rows that are too long."""
     is_bound = terms > 1 and itemsize == 2 and not aligned
-    choice = FULL_CLUSTERS if is_bound else tuple(CLUSTERS)
+    choice, least = (FULL_CLUSTERS, FULL_STAGES) if is_bound else (tuple(CLUSTERS), CLUSTER_STAGES)
     for ctas in choice:
         threads, crews = 2 * CLUSTER_WARPS * WARP, max(1, CLUSTERS[ctas] * gpu.processors // HOPPER.processors)
         ring = SplitTileConfig(columns, itemsize, ctas, threads, 0, 1, aligned, 1, terms, crews=crews, clustered=True)
-        least = CLUSTER_SHARES - terms if ctas < choice[-1] else LEAST_CLUSTER_STAGES
-        if found := _fullest(ring, least, gpu):
-            two = replace(found, groups=2)
-            return two if is_bound and found.stages >= GROUPED_STAGES and two.vectors_per_thread <= GROUPED_VECTORS else found
+        if found := _fullest(ring, least[ctas == choice[-1]], gpu):
+            return _bound(found) if is_bound else found
     return None
+
+
+def _bound(ring: SplitTileConfig) -> SplitTileConfig:
+    """A ring in clusters that is bound by instructions."""
+    grouped, fewer = replace(ring, groups=2), replace(ring, threads=2 * BOUND_WARPS * WARP)
+    if grouped.vectors_per_thread <= GROUPED_VECTORS:
+        return grouped
+    return fewer if ring.ctas > 2 and fewer.vectors_per_thread <= BOUND_VECTORS else ring
 
 
 def _fullest(ring: SplitTileConfig, least: int, gpu: Gpu) -> SplitTileConfig | None:
@@ -166,7 +184,7 @@ def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1, is_bound: bo
     is_bound  by instructions
     """
     share = CREW_SHARES[terms if tiles == 1 else -1]
-    shares = BOUND_CREWS if is_bound else dict.fromkeys(CREWS, share)
+    shares = BOUND_CREWS if is_bound else LAYER_CREWS if terms > 1 else dict.fromkeys(CREWS, share)
     whole = [n for n in shares if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
     return max((n for n in whole if n * row_bytes <= shares[n] * 1024 * gpu.processors), default=1)
 
@@ -209,7 +227,8 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
     if can_be_cluster:
         config = choose_few(columns, itemsize, gpu.architecture, aligned)
         times["cluster"] = cluster_time(rows, config, gpu.processors)
-    for many in itertools.islice(cluster_layouts(columns, itemsize, gpu, aligned, tiles, plain=not are_some), 1):
+    row = (columns, itemsize, gpu, aligned)
+    for many in itertools.islice(some_layouts(*row) if are_some else cluster_layouts(*row, tiles, plain=True), 1):
         times["some" if are_some else ""] = cluster_time(rows, many, gpu.processors, tiles)
     parts = parts_of(rows)
     config = choose_parts(columns, itemsize, parts, gpu.architecture, aligned) if tiles == 1 else None

@@ -14,7 +14,7 @@ import softbench
 from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
-from ._layouts import FEW_ROWS, Gpu, cluster_layouts, cluster_ring, crews, few, layouts, split_layout
+from ._layouts import FEW_ROWS, Gpu, cluster_layouts, cluster_ring, crews, few, layouts, some_layouts, split_layout
 from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, ceil_div
 from .htile.crews import SplitTileConfig
 from .htile.layouts import choose_few
@@ -135,12 +135,13 @@ def softmax(
     if is_split:
         yield whole_gpu
     elif parts:
-        config = choose_parts(columns, itemsize, int(parts), gpu.architecture, aligned)
-        yield build("parts.Softmax", config, "int64")
+        for config in _alike(dense, [choose_parts(columns, itemsize, int(parts), gpu.architecture, aligned)]):
+            yield build("parts.Softmax", config, "int64")
     elif few == "cluster":
-        chosen = choose_few(columns, itemsize, gpu.architecture, aligned)
-        yield build("softmax.Softmax", chosen)
-    for config in _alike(dense, cluster_layouts(columns, itemsize, gpu, aligned, plain=few != "some")):
+        for config in _alike(dense, [choose_few(columns, itemsize, gpu.architecture, aligned)]):
+            yield build("softmax.Softmax", config)
+    row = (columns, itemsize, gpu, aligned)
+    for config in _alike(dense, some_layouts(*row) if few == "some" else cluster_layouts(*row, plain=True)):
         yield build("softmax.Softmax", config)
     if not is_split:
         yield whole_gpu

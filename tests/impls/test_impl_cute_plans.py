@@ -80,8 +80,8 @@ PLAIN = [
     (262144, 2, 16, 192, 192, 11, "shared"),  # nor can there be as many
 ]
 FEW_ROWS = [
-    (16384, 4, 8, 192, 192, 3, "registers"),  # shares of 8 KiB
-    (65536, 2, 16, 192, 192, 3, "registers"),
+    (16384, 4, 16, 128, 128, 2, "registers"),
+    (65536, 2, 16, 256, 256, 2, "registers"),  # two vectors of 16 bits
     (131072, 2, 16, 256, 256, 4, "registers"),
     (131072, 4, 16, 256, 256, 8, "registers"),  # eight vectors before more threads
     (262144, 4, 16, 384, 384, 11, "registers"),

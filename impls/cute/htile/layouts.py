@@ -56,9 +56,16 @@ LARGE_SHARE_BYTES = 32 * 1024
 ANYWHERE_BYTES, UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 60 * 1024, 4 * 1024, 2 * 1024  # of norms
 WARP_VECTORS, HELD_VECTORS = 9, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
 RESIDENT_THREADS, RESIDENT_WARPS = 1024, (3, 10)  # of a multiprocessor; of CTAs whose registers they limit
-# Few rows do not fill the GPU, so time is latency. More CTAs per row and registers: 16 rows of 256 KiB take 4.9 us, not 7.2.
-# FEW_VECTORS: of 16 bits, of a thread.
-FEW_SHARE_BYTES, FEW_VECTORS = 8 * 1024, 7
+# Few rows do not fill the GPU, so time is latency: a row has sixteen CTAs, and registers hold it. By bytes of an element: up to
+# which vectors of a CTA it has how many threads. A thread has one or two vectors, of 16 bits up to 192 KiB a row; then registers
+# suffice for two CTAs of up to 384 threads.
+FEW_ROWS_THREADS = {
+    2: ((256, 128), (384, 192), (512, 256), (768, 384), (2048, 256), (2688, 384)),
+    4: ((256, 128), (576, 192), (2048, 256), (5376, 384)),
+}
+MOST_FEW_THREADS = 512
+# More rows than these that do not fill the GPU either: by bytes of an element, those of a row, and of a CTA's share.
+SOME_BYTES, SOME_SHARE_BYTES = {2: 64 * KIB, 4: 24 * KIB}, 8 * KIB
 GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
 CTA_BYTES = 1024  # of shared memory, that each CTA costs besides
 APART_THREADS, APART_VECTORS = 256, 2
@@ -105,17 +112,24 @@ def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
 
 
 def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned: bool = True) -> RowTileConfig:
-    """The layout for a few rows, of up to 1 MiB each, which do not fill the GPU."""
+    """The layout for a few rows, of 16 KiB to 1 MiB each, which do not fill the GPU."""
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
-    cluster = min(MAX_CLUSTER[architecture], power(ceil_div(columns * itemsize, FEW_SHARE_BYTES)))
-    each = whole.share(cluster)
-    return replace(_clusters(whole, cluster, few_threads(each, itemsize)), spread=cluster > SAFE_CLUSTER)
+    cluster = MAX_CLUSTER[architecture]
+    return replace(_clusters(whole, cluster, few_threads(whole.share(cluster), itemsize)), spread=True)
+
+
+def choose_some(columns: int, itemsize: int, aligned: bool = True) -> RowTileConfig | None:
+    """The layout for more rows than that of `choose_few` is for; None for long rows and for those of one CTA."""
+    row_bytes = columns * itemsize
+    if not SINGLE_BYTES < row_bytes <= SOME_BYTES[itemsize]:
+        return None
+    whole = RowTileConfig(columns, itemsize, aligned=aligned, keep="shared")
+    return _clusters(whole, power(ceil_div(row_bytes, SOME_SHARE_BYTES)), MIN_THREADS)
 
 
 def few_threads(vectors: int, itemsize: int) -> int:
-    """How many threads take a CTA's vectors of a row. Registers suffice for two CTAs of up to 384 threads."""
-    most = FEW_VECTORS * itemsize // 2
-    return 192 if vectors <= 3 * 192 else 256 if vectors <= 8 * 256 else 384 if vectors <= most * 384 else 512
+    """How many threads take a CTA's vectors of a row."""
+    return next((threads for most, threads in FEW_ROWS_THREADS[itemsize] if vectors <= most), MOST_FEW_THREADS)
 
 
 def spread_bytes(clusters):
