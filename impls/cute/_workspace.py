@@ -18,6 +18,7 @@ from typing import Any
 
 RESERVE_WORDS = 2**18  # 2 MiB per device, and again when they are used up: 57 captures at 132 CTAs and sixteen slots
 ALIGN_WORDS = 32
+MOST_STREAMS = 64  # twice what torch has
 
 _of_streams: dict[tuple[Any, ...], Any] = {}
 _of_captures: dict[tuple[Any, ...], Any] = {}
@@ -108,7 +109,8 @@ def outside(device) -> Iterator[None]:
         relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         _, before = driver.cuThreadExchangeStreamCaptureMode(relaxed)
         try:
-            with torch.cuda.stream(torch.cuda.Stream(device)):
+            streams = (torch.cuda.Stream(device) for _ in range(MOST_STREAMS))  # in turn, that of the capture among them
+            with torch.cuda.stream(next(s for s in streams if not driver.cuStreamIsCapturing(s.cuda_stream)[1].value)):
                 yield
         finally:
             driver.cuThreadExchangeStreamCaptureMode(before)
