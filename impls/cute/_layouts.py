@@ -33,8 +33,7 @@ LAYER_RINGS = ((12, 3, 9), (12, 2, 8), (14, 2, 8), (14, 1, math.inf))
 CLUSTERS = {2: 66, 3: 39, 4: 30, 8: 15, 16: 7}
 CLUSTER_WARPS = 12  # of a CTA in a cluster, that reduce rows; as many write them
 CLUSTER_STAGES = 4, 2  # shares of rows that a CTA in a cluster must have room for, and in the largest cluster
-# LayerNorm of 16 bits whose rows start anywhere is bound by instructions: it has clusters that leave few multiprocessors idle, and
-# two groups of warps, or fewer warps.
+# What is bound by instructions has clusters that leave few multiprocessors idle, and two groups of warps, or fewer warps.
 FULL_CLUSTERS, FULL_STAGES = (2, 4, 8), (3, 4)
 GROUPED_VECTORS, BOUND_WARPS, BOUND_VECTORS = 10, 8, 9
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
@@ -152,14 +151,18 @@ def split_layout(
 
 def cluster_ring(columns: int, itemsize: int, gpu: Gpu, aligned: bool, terms: int) -> SplitTileConfig | None:
     """A ring in clusters of as few CTAs as hold enough shares; None for rows that are too long."""
-    is_bound = terms > 1 and itemsize == 2 and not aligned
-    choice, least = (FULL_CLUSTERS, FULL_STAGES) if is_bound else (tuple(CLUSTERS), CLUSTER_STAGES)
+    choice, least = (FULL_CLUSTERS, FULL_STAGES) if is_bound(itemsize, aligned, terms) else (tuple(CLUSTERS), CLUSTER_STAGES)
     for ctas in choice:
         threads, crews = 2 * CLUSTER_WARPS * WARP, max(1, CLUSTERS[ctas] * gpu.processors // HOPPER.processors)
         ring = SplitTileConfig(columns, itemsize, ctas, threads, 0, 1, aligned, 1, terms, crews=crews, clustered=True)
         if found := _fullest(ring, least[ctas == choice[-1]], gpu):
-            return _bound(found) if is_bound else found
+            return _bound(found) if choice is FULL_CLUSTERS else found
     return None
+
+
+def is_bound(itemsize: int, aligned: bool, terms: int) -> bool:
+    """Whether a norm's ring is bound by instructions: LayerNorm of 16 bits whose rows start anywhere."""
+    return terms > 1 and itemsize == 2 and not aligned
 
 
 def _bound(ring: SplitTileConfig) -> SplitTileConfig:
@@ -176,15 +179,15 @@ def _fullest(ring: SplitTileConfig, least: int, gpu: Gpu) -> SplitTileConfig | N
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), None)
 
 
-def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1, is_bound: bool = False) -> int:
+def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1, bound: bool = False) -> int:
     """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
-    terms     vectors of one value per column
-    tiles     matrices of which rows are read
-    is_bound  by instructions
+    terms  vectors of one value per column
+    tiles  matrices of which rows are read
+    bound  as `is_bound`
     """
     share = CREW_SHARES[terms if tiles == 1 else -1]
-    shares = BOUND_CREWS if is_bound else LAYER_CREWS if terms > 1 else dict.fromkeys(CREWS, share)
+    shares = BOUND_CREWS if bound else LAYER_CREWS if terms > 1 else dict.fromkeys(CREWS, share)
     whole = [n for n in shares if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
     return max((n for n in whole if n * row_bytes <= shares[n] * 1024 * gpu.processors), default=1)
 

@@ -45,7 +45,6 @@ ODD = [1, 7, 8191, 50257]
 # Rows of whole vectors that start elsewhere: one of each kind of layout that unaligned rows have.
 PACKED = [1, 3, 13, 66, 127, 243, 769, 1180, 1279]
 SHIFTED = [128, 1000, 2048, 4096, 14000, 16384, 65536, 151936, 262144]
-BESIDE_REGISTERS = ("layernorm", "float16", 6201)  # in shared memory, unlike shorter and longer rows
 # Rows of a million columns have 64 registers a thread at the most; norms, whose weights are there too, spill.
 BESIDE_STACK_BYTES = 48
 SPLIT_STACK_BYTES = 48
@@ -79,7 +78,6 @@ def cells():
             yield cell(operator, "float32", min(columns, 511), DENSE)
     yield from (cell("softmax", "float16", columns, WHOLE_VECTORS, "float32") for columns in WHOLE)
     yield from (cell("softmax", "float16", columns, ANYWHERE, "float32") for columns in ODD)
-    yield cell(*BESIDE_REGISTERS, ANYWHERE)
 
 
 @dataclass(frozen=True)

@@ -198,8 +198,8 @@ def merged(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     warps = const_expr(config.workers // WARP)
     lanes = const_expr(max(warps, config.ctas if config.clustered else 1))  # in a cluster so many send the pair
     place, mine = row % config.held, cutlass.min(lane, warps - 1)
-    exists, nothing = lane == mine, (*merge.nothing, 0.0)
-    part = [cutlass.select_(exists, pairs[i, mine, place], Float32(nothing[i])) for i in range(merge.kept)]
+    nothing = (*merge.nothing, 0.0)
+    part = [cutlass.select_(lane == mine, pairs[i, mine, place], Float32(nothing[i])) for i in range(merge.kept)]
     whole = context.elements(context.share, context.share + config.cta_vectors, context.shift(row))
     return merge.over_warp(part[-1], *part[:2], whole, lanes)
 
@@ -260,21 +260,18 @@ def collect(
     words = cute.make_rmem_tensor((2, turns), Int64)
     for turn in cutlass.range_constexpr(turns):
         words[0, turn], words[1, turn] = peek(place + 2 * cutlass.min(lane + turn * WARP, count - 1))
-    whole = None
+    start, each, whole = span[0] * context.config.cta_vectors, span[1] * context.config.cta_vectors, None
     for turn in cutlass.range_constexpr(turns):
         one, other, index = words[0, turn], words[1, turn], lane + turn * WARP
         mine = place + 2 * cutlass.min(index, count - 1)
         while (Int32(one >> 32) != tag) | (Int32(other >> 32) != tag):
             one, other = peek(mine)
         exists = index < count
-        each = span[1] * context.config.cta_vectors
-        start = span[0] * context.config.cta_vectors + index * each
-        size = cutlass.select_(exists, context.elements(start, start + each, span[2]), Float32(0.0))
+        first = start + index * each
+        size = cutlass.select_(exists, context.elements(first, first + each, span[2]), Float32(0.0))
         part = [cutlass.select_(exists, number(w), Float32(n)) for w, n in zip((one, other), merge.nothing, strict=True)]
         whole = (size, *part) if const_expr(whole is None) else merge.join(whole, (size, *part))
-    start = span[0] * context.config.cta_vectors
-    elements = context.elements(start, start + count * (span[1] * context.config.cta_vectors), span[2])
-    return merge.over_warp(*whole, elements, most)
+    return merge.over_warp(*whole, context.elements(start, start + count * each, span[2]), most)
 
 
 def number(word: Int64) -> Float32:

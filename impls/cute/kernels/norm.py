@@ -59,10 +59,8 @@ class Norm:
         config, width = self.config, PART_WIDTH if self.layer else 1
         more, dtype = (0, None) if residual is None else (1, residual.element_type)
         context = RowContext(config, x, 0.0, 1, width, extra_smem_tensors=more, extra_dtype=dtype)
-        if const_expr(
-            self.layer and config.keep == "shared" and config.cluster == 1
-        ):  # CUDA 12's assembler, as in `RowLoader.request`
-            context.policy = None
+        if const_expr(self.layer and config.keep == "shared" and config.cluster == 1):
+            context.policy = None  # for CUDA 12's assembler, as in `RowLoader.request`
         ahead = weights_ahead(config, self.layer)
         columns = [None if v is None else ColumnLoader(context, v, ahead) for v in (weight, bias)]
         row = Row(context, residual, y, residual_out, rstd, mean)
