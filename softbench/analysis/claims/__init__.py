@@ -38,7 +38,10 @@ def document(judged: Judged) -> Document:
     parts: list[Part] = [Heading("Claims", level=1), *_origin(judged.runs)]
     for own, verdicts in judged.files:
         parts += [Heading(own.title), Lines((f"Claimed by: {own.source}; GPU: {own.gpu}; {own.what}.",), markdown=True)]
-        parts += [Lines(tuple(line for found in verdicts for line in _lines(found)), markdown=True)]
+        lines = tuple(line for found in verdicts for line in _lines(found))
+        if all(found.holds is None and not found.measured for found in verdicts):
+            lines = (f"**Cannot tell**: no run here says anything about its {len(verdicts)} statements.",)
+        parts += [Lines(lines, markdown=True)]
         parts += _figures(own, judged.cases)
     return parts
 

@@ -6,17 +6,14 @@ holds 1 shares its rank: "=" where they are tied, "?" where the order is unknown
 **Score** = geometric mean of % of roof over all timed cases. Passes count as measured; refusing a case costs:
 
 - A case that an entrant did not pass with a time of the ranking clock counts half of the slowest pass there (the
-  reference's included), and never more than half of the entrant's own slowest pass: otherwise the slowest kernel of a
-  case would gain by refusing it. Refusing could still pay only for a pass that is less than half of all the entrant's other
-  passes and of all rivals in that case; coverage shows it.
+  reference's included), and never more than half of the entrant's own slowest pass, or the slowest kernel would gain.
 - A case that nobody passed counts half of the entrant's own slowest pass.
 - In a case without a roof the fastest pass serves as the roof.
 
 **Tiers** decide before that which times count: `softbench.analysis.leaderboard.tiers`.
 
-An entrant without a timed pass has no score and no rank. An entrant gets a dagger everywhere and no rank if one of its variants
-fails an untimed (hard) case, or if it was right in the check of a timed case and wrong in its timed calls, because then it tells
-the two apart. A declared failure is still a failure: not passed, and a dagger if the case is hard.
+An entrant without a timed pass has no score and no rank. One gets a dagger everywhere and no rank if a variant of it fails an
+untimed (hard) case, declared or not, or was right in the check of a timed case and wrong in its timed calls.
 """
 
 import math
