@@ -1,10 +1,9 @@
 """The kernels of `kernels/`, compiled once and kept: in a table of the process, and as shared objects between processes.
 
 A kernel is called through a loaded file, even if this process has just compiled it: TVM's FFI calls that directly from
-C, while the compiler's own object goes through a Python wrapper on each call. A shared object needs no cutlass to load,
-which takes 0.3 s to import; without a linker (`ld`), the compiler's object file is kept, and cutlass loads it. Compiling
-takes 0.2 s to 1 s, and 1 s more for the first kernel of a process. The DSL's own $CUTE_DSL_CACHE_DIR keeps nothing that
-`cute.compile` makes for TVM's FFI (tried with 4.8.1).
+C, the compiler's own object through a Python wrapper. A shared object needs no cutlass to load, which takes 0.3 s to import;
+without a linker (`ld`), the compiler's object file is kept, and cutlass loads it. Compiling takes 0.2 s to 1 s, and 1 s more
+for the first kernel of a process. $CUTE_DSL_CACHE_DIR keeps nothing of TVM's FFI (tried with 4.8.1).
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def test_a_gpu_that_refuses_clusters_splits_norms_over_crews():
     layer = _plans.norm(131073, ("float16",) * 3 + ("", "float16", "", "", ""), True, 1e-5, _layouts.HOPPER, False)
     first, second, *_ = (build.config for build in layer)
     assert first.clustered
-    assert (second.clustered, second.crews) == (False, _layouts.crews(262146, _layouts.HOPPER, 2, is_bound=True))
+    assert (second.clustered, second.crews) == (False, _layouts.crews(262146, _layouts.HOPPER, 2, bound=True))
 
 
 @over(("processors", "rows"), itertools.product((132, 114, 78, 7), range(1, 67)))

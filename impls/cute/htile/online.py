@@ -54,10 +54,10 @@ def reaches_subnormals(dtype: type[cutlass.Numeric]) -> bool:
 def lowered(base: Float32, dtype: type[cutlass.Numeric]) -> Float32:
     """The base of exponentials whose product with a scale is rounded to `dtype`.
 
-    bfloat16 reaches as low as float32, with twice the elements per byte: the three instructions would cost 4 % of the
-    bandwidth. Its base is LIFT lower instead, so that the product is rounded to a subnormal correctly. bfloat16 ends at
-    exp(-93) and the hardware's exp2 at exp(-87), so LIFT is at least 6. It is at most about 8: a scale that is itself
-    subnormal is off by up to 2^-150, and the product by exp(LIFT) times as much.
+    In bfloat16, which reaches as low as float32, three instructions would cost 4 % of the bandwidth. Its base is LIFT lower
+    instead, so that the product is rounded to a subnormal correctly. bfloat16 ends at exp(-93) and the hardware's exp2 at
+    exp(-87), so LIFT is at least 6, and at most about 8: a scale that is itself subnormal is off by up to 2^-150, the product
+    by exp(LIFT) times as much.
     """
     return base - LIFT if dtype is cutlass.BFloat16 else base
 

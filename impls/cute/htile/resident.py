@@ -34,7 +34,7 @@ class Resident:
         """Read this thread's part of the share, of `threads` that call it. They meet at a barrier before they ask for `values`."""
         config, source, kept, count = self.config, self.source, self.kept, self.count
         first = self.context.share * config.vector - self.ahead
-        for turn in cutlass.range_constexpr(ceil_div(count, threads)):
+        for turn in cutlass.range(ceil_div(count, threads), unroll_full=True):
             place = thread + turn * threads
             column = first + place
             if (place < count) & (column >= 0) & (column < config.columns):

@@ -12,8 +12,7 @@ of all CTAs. Half of the other warps reduce rows and half write them, in groups 
             waits for known: normalised, to global memory
 
 Each word on the right is an mbarrier per row in flight, at which every thread that did the step arrives. The last row is
-written by the warps that reduced it, and its pairs go from every CTA to every other: nothing is left to read by then,
-so polling slows no one down.
+written by the warps that reduced it, and its pairs go from every CTA to every other, as polling slows no one down by then.
 """
 
 from __future__ import annotations

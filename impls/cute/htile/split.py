@@ -2,12 +2,10 @@
 
 Or the GPU's CTAs are several crews, and every CTA has a share of each of its crew's rows; a row's number is the crew's own.
 
-A launch is cooperative: all CTAs are on the GPU at once, so they can wait for one another. Each CTA has a few more warps
-than workers, the couriers, which wait for pairs while the workers load, reduce and store. A row's pairs take three
-steps: `publish` sends a CTA's pair to the first CTA of its team, `relay` sends the team's pair to all, `fetch` reads all.
-
-A pair is two words of 64 bits, each a float32 and the row's tag. A word that carries the right tag has arrived: one way
-through the second-level cache, and no counter (the idea of NCCL's LL protocol). Tags continue from launch to launch.
+All CTAs are on the GPU at once, so they can wait for one another. A few warps of each, the couriers, wait for pairs while the
+others load, reduce and store: `publish` sends a CTA's pair to the first CTA of its team, `relay` sends the team's pair to all,
+`fetch` reads all. A word of a pair that carries the row's tag has arrived (the idea of NCCL's LL protocol); tags continue from
+launch to launch.
 """
 
 from __future__ import annotations
