@@ -14,7 +14,7 @@ from softbench.measure import cubin
 from softbench.model import Case
 
 torch = pytest.importorskip("torch")
-from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, ragged, router, softmax  # noqa: E402
+from impls.cute import _functions, _launch, _layouts, _norm_functions, ladder, losses, masks, norms, ragged, router, softmax
 
 NORMS = ("rmsnorm", "layernorm", "add_rmsnorm", "add_layernorm")
 LADDER = {"two_stage": ladder.cute_two_stage, "l1": ladder.cute_l1, "shared": ladder.cute_shared}

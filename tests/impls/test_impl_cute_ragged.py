@@ -9,16 +9,16 @@ from support.settled import every
 
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
-from support import emulated_threads as emulated  # noqa: E402
-from support.emulated_memory import tensor, values  # noqa: E402
-from support.lined import OfLines  # noqa: E402
+from support import emulated_threads as emulated
+from support.emulated_memory import tensor, values
+from support.lined import OfLines
 
-from impls.cute.htile.config import RowTileConfig  # noqa: E402
-from impls.cute.htile.segmented import SegmentTileConfig  # noqa: E402
-from softbench.cases import operators  # noqa: E402
-from softbench.measure.check import compare  # noqa: E402
-from softbench.measure.worker import loading  # noqa: E402
-from softbench.model import Case  # noqa: E402
+from impls.cute.htile.config import RowTileConfig
+from impls.cute.htile.segmented import SegmentTileConfig
+from softbench.cases import operators
+from softbench.measure.check import compare
+from softbench.measure.worker import loading
+from softbench.model import Case
 
 LAYOUTS = [
     RowTileConfig(520, 2, 1, 32, 32),

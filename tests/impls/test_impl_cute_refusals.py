@@ -7,7 +7,7 @@ import pytest
 from softbench import kernels
 
 torch = pytest.importorskip("torch")
-from _softbench_kernels import _functions, _norm_backward, _norm_functions  # noqa: E402
+from _softbench_kernels import _functions, _norm_backward, _norm_functions
 
 pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallback")
 

@@ -8,16 +8,16 @@ from support.settled import every
 
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
-from support import emulated_threads as emulated  # noqa: E402
-from support.emulated_memory import INT32, Layout, Pointer, Tensor, tensor, values  # noqa: E402
+from support import emulated_threads as emulated
+from support.emulated_memory import INT32, Layout, Pointer, Tensor, tensor, values
 
-from impls.cute import _host, _layouts, router  # noqa: E402
-from impls.cute.htile.topk import choose_topk  # noqa: E402
-from softbench.cases import operators  # noqa: E402
-from softbench.measure import cubin  # noqa: E402
-from softbench.measure.check import compare  # noqa: E402
-from softbench.measure.worker import loading  # noqa: E402
-from softbench.model import Case  # noqa: E402
+from impls.cute import _host, _layouts, router
+from impls.cute.htile.topk import choose_topk
+from softbench.cases import operators
+from softbench.measure import cubin
+from softbench.measure.check import compare
+from softbench.measure.worker import loading
+from softbench.model import Case
 
 
 @pytest.fixture(autouse=True)

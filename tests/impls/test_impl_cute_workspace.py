@@ -5,7 +5,7 @@ import types
 import pytest
 
 torch = pytest.importorskip("torch")
-from impls.cute import _workspace  # noqa: E402
+from impls.cute import _workspace
 
 
 @pytest.fixture

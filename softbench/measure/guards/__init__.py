@@ -8,6 +8,6 @@ audit       in the parent: processor time outside of turns, and how long turns t
 
 Work that a launch leaves unfinished is seen by `softbench.measure.check.watching`.
 
-On a GPU a referee, which runs no author's code, checks and times the kernels, and uses none of this. Where it cannot, the cell is
-open: its process is asked the same questions, and its time is its author's word.
+On a GPU a referee, which runs no author's code, uses none of this. Where it cannot check and time a kernel, the cell is open:
+its process is asked the same questions.
 """

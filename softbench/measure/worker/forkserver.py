@@ -1,14 +1,12 @@
 """The forkserver: a process that forks workers cheaply and outlives the parent just long enough to end them.
 
-It loads torch once and does not touch CUDA; a worker is a fork of it and starts in milliseconds. When the parent ends for
-whatever reason, kill -9 included, the control socket closes and the forkserver kills every worker with all its descendants.
-When the forkserver itself is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
+It loads torch once and does not touch CUDA; a worker is a fork of it and starts in milliseconds. When the parent ends, kill -9
+included, the control socket closes and the forkserver kills every worker with all its descendants. When the forkserver itself
+is killed, the kernel kills the workers (PR_SET_PDEATHSIG).
 
-The parent of each worker is a guard of its own: a worker that kills its parent harms no other worker, and orphans of a worker
-become children of its guard, which ends them with the worker. The parent knows a worker by its guard's pid.
-
-If the kernel allows it, a worker lives in a PID namespace (`isolation.py`) with a first process of its own between it and its
-guard: it can reach only its own processes, and none of them outlives it.
+The parent of each worker is a guard of its own, by whose pid it is known: killing it harms no other worker, and orphans become
+its children, which it ends with the worker. If the kernel allows it, a worker lives in a PID namespace (`isolation.py`): it can
+reach only its own processes, and none of them outlives it.
 
 Requests, one at a time, each answered:
     {"op": "spawn", "env": {...}} with two file descriptors (the worker's socket, its output pipe)
