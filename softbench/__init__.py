@@ -10,7 +10,12 @@ What a kernel needs to know of its operator is here too: `RMS_EPS` and `LAYER_EP
 
 The file of an operator of a project's own takes `operator`.
 
-Programs that read runs take `load` and the types of records: `Run`, `Record`, `Case`, `Variant`, `Status`, `Samples`.
+Programs that read runs take `load` and the types of records: `Run`, `Record`, `Case`, `Variant`, `Status`, `Samples`::
+
+    import softbench
+
+    for record in softbench.load("latest").records:
+        print(record.case.id, record.variant.id, record.status.value)
 """
 
 from importlib import import_module

@@ -22,7 +22,7 @@ from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 
-from softbench.measure.check import check
+from softbench.measure.check import check  # noqa: E402
 
 FILE = ROOT / "impls" / "cuda" / "attention.py"
 FACTORIES = {name: load(FILE, f"attention_{name}") for name in ("scalar", "staged", "fused")}

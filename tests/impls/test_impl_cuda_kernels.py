@@ -12,7 +12,7 @@ from softbench.model import Case
 
 torch = pytest.importorskip("torch")
 
-from softbench.measure.check import check, compare
+from softbench.measure.check import check, compare  # noqa: E402
 
 # Few enough that rows have many chunks, and teams are larger than EXCHANGE's DIRECT = 16 in the last.
 SMALL = program.Gpu(processors=4, l2_bytes=2**20)

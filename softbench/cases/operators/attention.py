@@ -6,7 +6,7 @@ attention_causal   (q, k, v) -> out    query i sees the keys up to i + keys - qu
 q and out are (batch, heads, queries, head dimension), the case's shape; k and v are (batch, heads, keys, head dimension), with
 as many keys as queries unless the layout says keys-K. All are of the case's dtype, float16 or bfloat16, and lie as its layout
 says; out is contiguous in any order of its dimensions. With fewer keys than queries the first causal queries see none: their
-rows are 0, as in flash-attn.
+rows are 0, as in flash-attn, whose mask this is (aligned to the bottom right; torch's `is_causal` is aligned to the top left).
 """
 
 import math

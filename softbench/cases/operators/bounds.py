@@ -104,10 +104,11 @@ def row_sums(name: str, case: Case, expected: Expected, got: Tensor, *, magnitud
     """Row sums, held far more tightly than the elements: rounding errors cancel, a bias does not.
 
     A kernel that errs by no more than the slack and then rounds to nearest returns an element between
-    round(r - slack) and round(r + slack), so a row sums to between the sums of these, which differ only in the few
-    elements next to a rounding boundary: about by the slack, also where all elements of a row round alike. A kernel that
-    rounds twice makes one more error, unbiased and of variance ulp^2 / 12 with ulp <= eps r + the smallest subnormal: its
-    variance is allowed for, and so is that equal elements round alike (`Invariant.margin`).
+    round(r - slack) and round(r + slack), so a row sums to between the sums of these. They are equal but for the
+    few elements next to a rounding boundary, so in every dtype the bounds on a sum are about as wide as the slack, also
+    where all elements of a row round alike. A kernel that rounds twice makes one more error, unbiased and of variance
+    ulp^2 / 12 with ulp <= eps r + the smallest subnormal: its variance is allowed for, and so is that equal elements
+    round alike (`Invariant.margin`).
 
     magnitudes  every element is multiplied by the sign of what is expected: then the sum shows a wrong scale of values of
                 either sign, where the plain sum would cancel it
