@@ -1,8 +1,8 @@
 """The `device` clock: from the start of a call's first kernel to the end of its last, as CUPTI saw them. Integer nanoseconds.
 
 CUPTI is reached through torch's profiler. Each call is launched between two marks, kernels with a known name; everything between
-them, on any stream, memory copies and fills included, belongs to the call. The first mark spins until the whole call is
-enqueued, so that its kernels follow each other at the GPU's pace and not at the host's.
+them, on any stream, belongs to the call. The first mark spins until the whole call is enqueued: kernels follow each other at the
+GPU's pace.
 
 A process that was profiled keeps CUPTI loaded and may launch more slowly, so no other clock is read there.
 """

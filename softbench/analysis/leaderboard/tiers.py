@@ -1,12 +1,6 @@
 """Which times count: sealed ones, and open ones only where nothing is sealed.
 
-A **sealed** time was taken by a process that never ran the author's code. An **open** one was taken in the author's own process,
-where that code could have changed the clock or the check.
-
-- In a case in which an entrant has a sealed time, only sealed times have a rank. An open one is shown.
-- If an operator has such a case, its scores, wins and speed-ups are over such cases alone, and an open time is no pass there:
-  a score would otherwise rise by a time that nobody could check.
-- Elsewhere (on a CPU, in a run from before there were tiers) all times count.
+docs/measuring.md says what they are. Elsewhere (on a CPU, in a run from before there were tiers) all times count.
 """
 
 from collections.abc import Iterable, Mapping

@@ -32,8 +32,7 @@ class Renewal:
              several a row, stay: they may be in order
     kept     of the inputs that calls overwrite, by number: what they get back first
     outputs  of all calls, but for those: set to NaN in floating point, to -1 in integers
-    is_warm  keep the inputs in the L2. A line that was written lies in one half of the L2 only, so several multiprocessors read
-             all inputs: otherwise a launch of 1 us took 2 % longer
+    is_warm  keep the inputs in the L2, by reading all: a line that was written lies in one half of it only
     """
 
     def __init__(

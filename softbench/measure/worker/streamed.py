@@ -6,8 +6,7 @@ What is called is either an implementation ("path", "name", "source_hash", "para
 ("handed_over", "digest"), and then "roofs"; no implementation is imported, a kernel named "marker" runs between two, and the file
 "counts" says how many calls and kernels there were.
 
-The profiler is switched on for 2 N calls. Calls that together move less than the L2 would find their own data there, so each has
-inputs and outputs that no other call has used within at least twice the L2.
+The profiler is switched on for 2 N calls, each with inputs and outputs that no other call has used within twice the L2.
 """
 
 import json
