@@ -22,8 +22,8 @@ RING_VECTORS, RING_GROUPS = 8, 3
 # A ring for wider shares than WIDE_BYTES, of one matrix or each of two, has its most warps, in WIDE_GROUPS groups if a thread then
 # has few enough vectors: 7, or 10 of 16 bits in crews of one matrix.
 WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
-# The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, LayerNorm, and softmax's gradient.
-CREWS, CREW_SHARES = (1, 2, 3), (28, 34, 23, 23)
+# The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, and softmax's gradient.
+CREWS, CREW_SHARES = (1, 2, 3), (28, 34, 23)
 # LayerNorm has its own crews, with their shares: bound by instructions, or not; and its own rings: warps, groups of these, and the
 # most vectors of a thread.
 LAYER_CREWS, BOUND_CREWS = {1: math.inf, 2: 23}, {1: math.inf, 2: 27, 3: 16, 6: 27}
@@ -186,8 +186,8 @@ def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1, bound: bool 
     tiles  matrices of which rows are read
     bound  as `is_bound`
     """
-    share = CREW_SHARES[terms if tiles == 1 else -1]
-    shares = BOUND_CREWS if bound else LAYER_CREWS if terms > 1 else dict.fromkeys(CREWS, share)
+    plain = dict.fromkeys(CREWS, CREW_SHARES[min(terms, 1) if tiles == 1 else -1])
+    shares = BOUND_CREWS if bound else LAYER_CREWS if terms > 1 else plain
     whole = [n for n in shares if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
     return max((n for n in whole if n * row_bytes <= shares[n] * 1024 * gpu.processors), default=1)
 

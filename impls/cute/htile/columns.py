@@ -64,9 +64,9 @@ class ColumnLoader:
         if const_expr(self.config.is_inner(turn, beyond=1)):
             copy.vector_copy(self.atom, source, target)
         else:
-            touched = self.context.touched(turn)
-            whole = touched & (start >= 0) & (start + count <= columns)
-            copy.bounded_copy(self.atom, source, target, whole, (touched, start, columns))
+            touched, sides = self.context.touched(turn), const_expr(self.config.sides(turn, beyond=1))
+            whole = touched & copy.inside(start, count, columns, sides)
+            copy.bounded_copy(self.atom, source, target, whole, (touched, start, columns, sides) if any(sides) else None)
 
     def values(self, turn: int) -> cute.TensorSSA:
         """Vector number `turn` as float32; undefined in columns outside the row."""

@@ -76,6 +76,16 @@ class Vectors:
         """How many vectors may begin before the row."""
         return ceil_div(self.lead, self.vector)
 
+    def sides(self, turn: int, beyond: int = 0) -> tuple[bool, bool]:
+        """Whether vector number `turn` of a thread may begin before its row, and whether it may be the row's last one.
+
+        beyond  or one of as many vectors before and after it
+        """
+        last = self.columns - 1
+        ends = range(max(0, last // self.vector - beyond), (last + self.lead) // self.vector + 1)
+        starts = self.lead > 0 and turn * self.workers <= self.lead // self.vector + beyond
+        return starts, any(number % self.cta_vectors // self.workers == turn for number in ends)
+
     def share(self, ctas: int) -> int:
         """Vectors of a row for every CTA but the last of `ctas`."""
         return share(self.vectors, ctas, self.columns // self.vector)
@@ -144,6 +154,10 @@ class RowTileConfig(Vectors, Shared):
             raise ValueError(f"{self.columns} columns leave a CTA of a cluster of {self.cluster} without any")
         if self.cluster > 1 and self.rows > 1:
             raise ValueError("the CTAs of a cluster share one row, not several")
+
+    @property
+    def workers(self) -> int:
+        return self.threads_per_row
 
     @property
     def cta_vectors(self) -> int:

@@ -178,13 +178,19 @@ def load_shared(source: cute.Pointer, words: cute.Tensor):
 def edge_copy(source: cute.Tensor, destination: cute.Tensor, edges: tuple):
     """Copy those of (elements,) that lie in the row, one by one.
 
-    edges  whether there may be any, the column of the first element, the columns of the row
+    edges  whether there may be any, the column of the first element, the columns of the row, its sides that may be met
     """
-    touched, column, columns = edges
+    touched, column, columns, sides = edges
     if touched:
         for i in cutlass.range_constexpr(cute.size(source)):
-            if (column + i >= 0) & (column + i < columns):
+            if inside(column + i, 1, columns, sides):
                 destination[i] = source[i]
+
+
+def inside(column: Int32, count: int, columns: Int32, sides: tuple[bool, bool]) -> Boolean | bool:
+    """Whether `count` columns are the row's; sides: whether they may begin before it, or end behind it."""
+    starts, ends = (column >= 0) if sides[0] else True, (column + (count - 1) < columns) if sides[1] else True
+    return starts & ends
 
 
 @cute.jit
@@ -211,9 +217,18 @@ def filled_copy(atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor,
 
 
 @cute.jit
-def trim(vector: cute.Tensor, column: Int32, columns: Int32, value: cutlass.Numeric):
-    """Set the elements of a vector outside its row to `value`; column: of its first element."""
-    clear(vector, (column >= 0) & (column + cute.size(vector) <= columns), True, column, columns, value)
+def trim(
+    vector: cute.Tensor,
+    column: Int32,
+    columns: Int32,
+    value: cutlass.Numeric,
+    sides: cutlass.Constexpr[tuple[bool, bool]] = (True, True),
+):
+    """Set the elements of a vector outside its row to `value`; column: of its first element; sides: as in `inside`."""
+    if not inside(column, cute.size(vector), columns, sides):
+        for i in cutlass.range_constexpr(cute.size(vector)):
+            if not inside(column + i, 1, columns, sides):
+                vector[i] = value
 
 
 @cute.jit

@@ -105,12 +105,6 @@ class SplitTileConfig(Vectors):
         return ceil_div(self.cta_vectors, self.workers)
 
     @property
-    def edge_turns(self) -> set[int]:
-        """Turns in which a thread may have a row's first vector or its last, of those of memory."""
-        ends = (*range(self.leads), *range(self.vectors - 1 - self.leads, self.vectors))
-        return {number % self.cta_vectors // self.workers for number in ends}
-
-    @property
     def bursts(self) -> int:
         """Turns of IN_FLIGHT vectors per thread where a row is read twice."""
         return ceil_div(self.vectors_per_thread, IN_FLIGHT)

@@ -141,9 +141,9 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tiles: lis
             if (index >= start) & (index < end):
                 load_shared(kept, words)
                 if const_expr(edges is not None):
-                    trim(vector, edges[1], edges[2], context.fill)
+                    trim(vector, edges[1], edges[2], context.fill, edges[3])
             else:
-                if const_expr(edges is not None):
+                if const_expr(edges is not None and (edges[3][1] or not config.alike)):
                     edge_copy(source, vector, edges)
 
 

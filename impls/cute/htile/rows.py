@@ -110,20 +110,17 @@ class RowContext:
 
     def whole(self, turn: int, part: Partition):
         """Whether vector number `turn` of a partition lies wholly in the matrix and can be moved as one."""
-        inside = self.row_in_bounds
-        if not self.config.is_inner(turn):
-            inside = inside & self.tXpX[0, 0, turn]
+        inside = self.row_in_bounds if self.config.is_inner(turn) else self.row_in_bounds & self.tXpX[0, 0, turn]
         return inside if part.straight is True else inside & part.straight
 
     def readable(self, turn: int, part: Partition):
-        """Whether vector number `turn` of a partition can be read as one: its elements outside the row are the matrix's too.
-
-        This fails only for the first vector of a matrix and the last.
-        """
+        """Whether vector number `turn` of a partition can be read as one: all but the first of the matrix and the last."""
         if self.config.aligned or self.config.is_inner(turn):
             return self.whole(turn, part)
-        address = part.vectors[None, turn].iterator.toint()
-        return self.touched(turn) & part.straight & (address >= part.start) & (address + part.bytes <= part.end)
+        (starts, ends), address = self.config.sides(turn), part.vectors[None, turn].iterator.toint()
+        found = self.touched(turn) if part.straight is True else self.touched(turn) & part.straight
+        found = found & (address >= part.start) if starts else found
+        return found & (address + part.bytes <= part.end) if ends else found
 
     def touched(self, turn: int):
         """Whether vector number `turn` has elements in this CTA's share of a row of the matrix."""
@@ -137,12 +134,16 @@ class RowContext:
 
     def trim(self, turn: int, vector: cute.Tensor, fill: float | None):
         """Set what vector number `turn` has of outside the row to `fill`. It waits for the vector, so all requests come first."""
-        if fill is not None and not self.config.aligned and not self.config.is_inner(turn):
-            copy.trim(vector, *self.bounds(turn), vector.element_type(fill))
+        sides = self.config.sides(turn)
+        if fill is not None and not self.config.aligned and any(sides):
+            copy.trim(vector, *self.bounds(turn), vector.element_type(fill), sides)
 
-    def edges(self, turn: int, part: Partition) -> tuple | None:
+    def edges(self, turn: int, part: Partition, beyond: bool) -> tuple | None:
         """The `edges` of `edge_copy` for vector number `turn` of a partition; None where vectors are whole or absent."""
-        return None if self.config.aligned else (self.touched(turn), *self.bounds(turn))
+        sides = self.config.sides(turn) if part.straight is True else (True, True)
+        # Of rows that are alike, only the matrix's last vector cannot be read with elements outside its row.
+        is_whole = not sides[1] and (not sides[0] or (beyond and self.config.alike))
+        return None if self.config.aligned or is_whole else (self.touched(turn), *self.bounds(turn), sides)
 
     def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
         """float32 values of vector number `turn`, with `absent` for those outside this CTA's share of the row."""
@@ -172,7 +173,7 @@ class RowContext:
             copy.vector_copy(atom, source, target)
         else:
             whole = self.readable(turn, part) if const_expr(beyond) else self.whole(turn, part)
-            copy.bounded_copy(atom, source, target, whole, self.edges(turn, part))
+            copy.bounded_copy(atom, source, target, whole, self.edges(turn, part, beyond))
 
     @cute.jit
     def store_row(self, vector: cute.Tensor, value: Float32):
@@ -243,7 +244,7 @@ class RowLoader:
             context.move(atom, part, turn, source, target)
         else:
             readable = context.readable(turn, part)
-            copy.filled_copy(atom, source, target, readable, context.edges(turn, part), self.absent)
+            copy.filled_copy(atom, source, target, readable, context.edges(turn, part, True), self.absent)
 
     @cute.jit
     def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor):

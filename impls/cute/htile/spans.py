@@ -45,3 +45,6 @@ class SpanTileConfig(RowTileConfig):
 
     def is_inner(self, turn: int, beyond: int = 0) -> bool:
         return False
+
+    def sides(self, turn: int, beyond: int = 0) -> tuple[bool, bool]:
+        return True, True

@@ -108,9 +108,9 @@ class SplitContext:
     def edges(self, index: Int32, shift: Int32, turn: int | None = None) -> tuple | None:
         """The `edges` of `edge_copy` for that vector, of that turn; None where vectors are whole or absent."""
         config, column = self.config, self.column(index, shift)
-        is_inner = turn is not None and turn not in config.edge_turns
+        sides = (True, True) if turn is None else config.sides(turn)
         exists = (index < config.cta_vectors) & (column < config.columns)
-        return None if config.aligned or is_inner else (exists, column, config.columns)
+        return None if config.aligned or not any(sides) else (exists, column, config.columns, sides)
 
     def elements(self, first: Int32, last: Int32, shift: Int32) -> Float32:
         """How many elements a row has from vector `first` up to `last`, which are numbered from the row's first one on."""
@@ -194,7 +194,7 @@ def merged(context: SplitContext, row: Int32) -> tuple[Float32, Float32]:
     """The CTA's pair of a row, of its warps' pairs."""
     config, pairs, merge, lane = context.config, context.pairs, context.merge, context.thread % WARP
     warps = const_expr(config.workers // WARP)
-    lanes = const_expr(max(warps, config.ctas if config.clustered else 1))  # in a cluster so many send the pair
+    lanes = const_expr(max(warps, config.ctas if config.clustered else 1))  # in a cluster, each of these sends the pair
     place, mine = row % config.held, cutlass.min(lane, warps - 1)
     nothing = (*merge.nothing, 0.0)
     part = [cutlass.select_(lane == mine, pairs[i, mine, place], Float32(nothing[i])) for i in range(merge.kept)]

@@ -128,7 +128,7 @@ class Causal:
             hidden = hidden & ((index >= self.context.stop) | (index < self.context.start))
             whole, edges = hidden & self.context.within(column) & self.part.straight, None
             if const_expr(self.part.straight is not True):
-                edges = (hidden, column, self.context.config.columns)
+                edges = (hidden, column, self.context.config.columns, (True, True))
             copy.bounded_copy(atom, zeros, self.part.vectors[None, turn], whole, edges)
 
     def values(self, turn: int, reuse: str = "soon") -> cute.TensorSSA:

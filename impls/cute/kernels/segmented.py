@@ -208,7 +208,7 @@ class Segment:
     def write(self, values: cute.TensorSSA, turn: int | Int32):
         if self.number(turn) < self.count:
             target = self.vector(self.row.target, self.number(turn))
-            edges = True, Int32(0), Int32(self.size)
+            edges = True, Int32(0), Int32(self.size), (True, True)
             copy.bounded_copy(self.row.storing, rounded(values, self.row.out), target, self.row.straight, edges)
 
     def beside(self, turn: int) -> tuple[Int32, Boolean]:

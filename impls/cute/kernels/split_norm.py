@@ -85,7 +85,7 @@ def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, threa
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
         index = thread + turn * config.workers
         column, apart = context.column(index, shift), tiles[0].values_again(turn) - mean
-        if const_expr(not config.aligned and turn in config.edge_turns):
+        if const_expr(not config.aligned and any(config.sides(turn))):
             apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
         exists = (index < config.cta_vectors) & (column + config.vector > 0) & (column < config.columns)
         square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
