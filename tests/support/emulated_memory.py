@@ -101,6 +101,8 @@ def vector(values):
 
 
 class Tensor:
+    memspace = None
+
     def __init__(self, iterator, layout):
         self.iterator, self.layout, self.element_type = iterator, layout, iterator.dtype
         self.shape, self.stride = layout.shape, layout.stride
