@@ -132,10 +132,11 @@ class Units:
         return self.context.lane + turn * self.config.threads_per_row < self.config.units
 
     def read(self, turn: int) -> cute.Tensor:
-        """Unit number `turn` as it is; another one of the row where the row does not have it."""
+        """Unit number `turn` as it is; where the row does not have it, this thread's first one, or else the row's."""
         offset = turn * (self.config.threads_per_row * self.config.unit)
         if not self.config.is_inner(turn):
-            offset = cutlass.select_(self.has(turn), Int32(offset), -self.context.lane * self.config.unit)
+            other = Int32(0) if turn else -self.context.lane * self.config.unit
+            offset = cutlass.select_(self.has(turn), Int32(offset), other)
         kept = cute.make_rmem_tensor(self.config.unit, self.dtype)
         cute.autovec_copy(self._at(offset), kept)
         return kept
