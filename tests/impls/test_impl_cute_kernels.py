@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 import types
+from dataclasses import replace
 
 import pytest
 from support.grids import over
@@ -20,7 +21,7 @@ if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
 from impls.cute import _host, _layouts, _plans
 from impls.cute.htile.config import RowTileConfig
 from impls.cute.htile.launch import launch_rows, launch_split
-from impls.cute.htile.layouts import choose
+from impls.cute.htile.layouts import choose, choose_few
 
 # Matrices that are read, and written; weights.
 OPERATORS = {"backward": (2, 1, 0), "rmsnorm": (1, 1, 1), "layernorm": (1, 1, 2), "add_layernorm": (2, 2, 2)}
@@ -95,6 +96,12 @@ def test_there_is_one_exchange_between_warps_and_one_between_ctas():
     listings = sass(*warps, *ctas)
     assert [count(text, r"BAR\.SYNC") for text in listings[: len(warps)]] == [1] * len(OPERATORS)
     assert [count(text, r"\bSTAS\b") for text in listings[len(warps) :]] == [1] * len(OPERATORS)
+
+
+def test_a_matrix_that_ends_in_a_vector_is_read_element_by_element_there():
+    config = replace(choose_few(32767, 4, aligned=False), alike=True)
+    (text,) = sass(_host.cubin(_host.Build("softmax.Softmax", config, ("float32",) * 2)))
+    assert count(text, r"LDG\.E\S*\.128") == config.vectors_per_thread, "the assembler joins them"
 
 
 def test_weights_of_either_dtype():

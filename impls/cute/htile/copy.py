@@ -228,13 +228,7 @@ def filled_copy(atom: HintedAtom, source: cute.Tensor, destination: cute.Tensor,
 
 
 @cute.jit
-def trim(
-    vector: cute.Tensor,
-    column: Int32,
-    columns: Int32,
-    value: cutlass.Numeric,
-    sides: cutlass.Constexpr[tuple[bool, bool]] = (True, True),
-):
+def trim(vector: cute.Tensor, column: Int32, columns: Int32, value: cutlass.Numeric, sides: cutlass.Constexpr[tuple[bool, bool]]):
     """Set the elements of a vector outside its row to `value`; column: of its first element; sides: as in `inside`."""
     if not inside(column, cute.size(vector), columns, sides):
         for i in cutlass.range_constexpr(cute.size(vector)):
