@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .htile.config import VECTOR_BYTES
+from .htile.config import VECTOR_BYTES, RowTileConfig
+from .htile.crews import SplitTileConfig
 from .htile.packing import PackedTileConfig
 from .htile.side import SideTileConfig
 from .htile.strips import StripConfig
@@ -160,9 +161,12 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
         align = min(VECTOR_BYTES, itemsize * (1 if what == "rows" else 4 if what == "chosen" else config.vector))
     elif what == "workspace" or (config.aligned and what not in ("rows", "ends")):
         align = VECTOR_BYTES if itemsize > 1 or isinstance(config, PackedTileConfig) else config.vector
+    is_alike = isinstance(config, RowTileConfig | SplitTileConfig) and config.alike
+    if is_alike and (what == "matrix" or (what == "columns" and len(shape) == 1 and isinstance(config, RowTileConfig))):
+        align = VECTOR_BYTES
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:
-        is_dense = what in ("matrix", "chosen") and isinstance(config, PackedTileConfig | SideTileConfig | TopkConfig)
+        is_dense = what in ("matrix", "chosen") and (is_alike or isinstance(config, PackedTileConfig | SideTileConfig | TopkConfig))
         stride = (shape[-1] if is_dense else cute.sym_int64(divisibility=align // itemsize), *shape[2:], 1)
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 

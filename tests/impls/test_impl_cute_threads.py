@@ -38,6 +38,7 @@ LAYOUTS = [
     RowTileConfig(222, 4, 1, 32, 8, "shared", aligned=False),  # seven turns
     OfLines(1416, 2, 2, 32, 32, "shared", beside=1),
     OfLines(533, 4, 2, 32, 32, aligned=False),
+    RowTileConfig(333, 2, 1, 64, 64, aligned=False, alike=True),
 ]
 PACKED = [
     *(PackedTileConfig(columns, itemsize, 32, each) for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))),
@@ -64,7 +65,7 @@ def computed(case, inputs, config, **flags):
     plans = losses if case.operator in LOSSES else masks if case.operator.endswith(("ed_softmax", "causal_softmax")) else _plans
     builds = plans.of_case(case, _layouts.HOPPER, config.aligned and type(config) in (RowTileConfig, OfLines))
     build = next(build for build in builds if isinstance(config, type(build.config)))
-    pad = 0 if type(config) is PackedTileConfig else 8 if config.aligned else 1
+    pad = 0 if type(config) is PackedTileConfig or config.alike else 8 if config.aligned else 1
     given = [tensor(x.float(), kind(x), pad * (x.dim() > 1)) for x in inputs]
     specs = operators.get(case.operator).output_specs(case)
     made = [tensor(np.full(spec.shape, np.nan), spec.dtype) for spec in specs]
@@ -91,7 +92,7 @@ def fault(case, inputs, config, **flags):
 def test_a_norm_of_mixed_dtypes_with_heads(config, layer):
     heads, columns, rows = 3, config.columns, 3 * config.rows
     own, other = ("float16", "float32") if config.itemsize == 2 else ("float32", "float16")
-    pad = 8 if config.aligned else 1
+    pad = 8 if config.aligned else int(not config.alike)
     generator = torch.Generator().manual_seed(columns)
     x, residual = (torch.randn(rows, columns, generator=generator).half() + 0.5 for _ in range(2))
     weight, bias = (torch.randn(heads, columns, generator=generator).half() for _ in range(2))

@@ -140,6 +140,16 @@ class Tensor:
         self.store([value] * size(self))
 
 
+class Word(tuple):
+    """Of one value, or of two, which shifts and masks of `widened` take out."""
+
+    def __lshift__(self, _):
+        return Word(self[:1])
+
+    def __and__(self, _):
+        return Word(self[1:])
+
+
 class Words:
     """A tensor in words of 32 bits: tuples of one value, or of two."""
 
@@ -148,7 +158,7 @@ class Words:
         self.shape = (size(of) // self.each,)
 
     def __getitem__(self, i):
-        return tuple(self.of[self.each * i + k] for k in range(self.each))
+        return Word(self.of[self.each * i + k] for k in range(self.each))
 
     def __setitem__(self, i, word):
         for k, value in enumerate(word):

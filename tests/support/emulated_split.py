@@ -79,9 +79,9 @@ def family():
     """As that of emulated_threads, with what split rows have of the hardware."""
     with emulated.family() as modules:
         vars(sys.modules["cutlass.cute"].arch).update(barrier=barrier, load=load, store=store)
-        split, modules("htile.claims").count_on = modules("htile.split"), count_on
-        split.put, split.peek = put, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))
-        split.number = lambda word: np.uint32(word & 0xFFFFFFFF).view(np.float32)
+        pairs, modules("htile.claims").count_on = modules("htile.pairs"), count_on
+        pairs.put, pairs.peek = put, lambda place: tuple(load(place + i, DTYPES["int64"]) for i in range(2))
+        pairs.number = lambda word: np.uint32(word & 0xFFFFFFFF).view(np.float32)
         yield modules
 
 

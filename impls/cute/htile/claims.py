@@ -18,10 +18,11 @@ from cutlass import Float32, Int32, Int64, const_expr
 from .config import WARP
 from .copy import retaining_policy
 from .crews import CLAIMED_AHEAD
+from .pairs import merged
 from .phases import Phases, tell, wait
 from .reduce import store_shared_remote
 from .ring import Ring, await_stage, bring_row, flow, own_place, reduce_row, write_row
-from .split import SplitContext, merged, registers
+from .split import SplitContext, registers
 
 PAIR_BYTES, NUMBER_BYTES = 8, 4
 

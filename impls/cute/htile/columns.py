@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32, Int64, const_expr
+from cutlass import Int32, Int64, const_expr
 
 from . import copy
 from .config import VECTOR_BYTES
-from .registers import VectorRegTile, funnel
+from .registers import VectorRegTile, funnel, widened
 from .rows import RowContext
 
 PIECE_BYTES = 8
@@ -39,8 +39,14 @@ class ColumnLoader:
         size = dtype.width // 8
         self.tile = VectorRegTile(dtype, config.vector + (bytes_ // size if self.is_pieced else 0), self.turns)
         if self.is_pieced:
-            self.skip = Int32(self.part.vectors.iterator.toint() % bytes_) // size
-            self.pieces = (self.part.vectors.iterator - self.skip).align(bytes_)
+            # A vector that starts on 16 bytes has all elements of a piece, or none, but for its last ones.
+            self.starts_whole, each = config.alike and cute.rank(vector) == 1, bytes_ // size
+            if self.starts_whole:
+                self.skip = -context.shift & (each - 1)
+                self.pieces = start + cute.assume(context.column - self.skip, divby=each)
+            else:
+                self.skip = Int32(self.part.vectors.iterator.toint() % bytes_) // size
+                self.pieces = (self.part.vectors.iterator - self.skip).align(bytes_)
 
     def request(self):
         """Request this thread's first values."""
@@ -63,6 +69,16 @@ class ColumnLoader:
         source = cute.make_tensor(self.pieces + turn * (self.config.threads_per_row * self.config.vector), cute.make_layout(count))
         if const_expr(self.config.is_inner(turn, beyond=1)):
             copy.vector_copy(self.atom, source, target)
+        elif const_expr(self.starts_whole):
+            each, (starts, ends) = const_expr(self.atom.bits // target.element_type.width), self.config.sides(turn, beyond=1)
+            for first in cutlass.range_constexpr(0, count, each):
+                piece, place = (cute.make_tensor(x.iterator + first, cute.make_layout(each)) for x in (source, target))
+                if copy.inside(start + first, each, columns, (starts, ends)):
+                    copy.vector_copy(self.atom, piece, place)
+                if const_expr(ends and columns % each):
+                    if start + first == columns - columns % each:
+                        for i in cutlass.range_constexpr(columns % each):
+                            place[i] = piece[i]
         else:
             touched, sides = self.context.touched(turn), const_expr(self.config.sides(turn, beyond=1))
             whole = touched & copy.inside(start, count, columns, sides)
@@ -73,4 +89,4 @@ class ColumnLoader:
         self._request(min(turn + max(self.ahead, 1), self.turns))
         if not self.is_pieced:
             return self.tile.values(turn)
-        return funnel(self.tile.vector(turn), self.skip, self.config.vector).load().to(Float32)
+        return widened(funnel(self.tile.vector(turn), self.skip, self.config.vector))

@@ -76,6 +76,16 @@ class Vectors:
         """How many vectors may begin before the row."""
         return ceil_div(self.lead, self.vector)
 
+    def is_inner(self, turn: int, beyond: int = 0) -> bool:
+        """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked.
+
+        beyond  so do as many vectors before and after it
+        """
+        if turn * self.workers < self.leads + beyond:
+            return False
+        whole = self.columns // self.vector - (self.ctas - 1) * self.cta_vectors
+        return (turn + 1) * self.workers + beyond <= min(self.cta_vectors, whole)
+
     def sides(self, turn: int, beyond: int = 0) -> tuple[bool, bool]:
         """Whether vector number `turn` of a thread may begin before its row, and whether it may be the row's last one.
 
@@ -160,6 +170,11 @@ class RowTileConfig(Vectors, Shared):
         return self.threads_per_row
 
     @property
+    def ctas(self) -> int:
+        """That share a row."""
+        return self.cluster * self.parts
+
+    @property
     def cta_vectors(self) -> int:
         """Vectors of a row in every CTA but the last."""
         return self.share(self.cluster * self.parts)
@@ -206,16 +221,6 @@ class RowTileConfig(Vectors, Shared):
     def is_even(self) -> bool:
         """Every thread of every CTA has `vectors_per_thread` vectors, so no column is checked."""
         return not self.lead and self.tile_columns * self.cluster * self.parts == self.columns
-
-    def is_inner(self, turn: int, beyond: int = 0) -> bool:
-        """Vector number `turn` of every thread of every CTA lies wholly in the row, so its columns are not checked.
-
-        beyond  so do as many vectors before and after it
-        """
-        if turn * self.threads_per_row < self.leads + beyond:
-            return False
-        whole = self.columns // self.vector - (self.cluster * self.parts - 1) * self.cta_vectors
-        return (turn + 1) * self.threads_per_row + beyond <= min(self.cta_vectors, whole)
 
     @property
     def outer_turns(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from . import copy
 from .config import VECTOR_BYTES
 from .packing import STRETCH_ALIGN, PackedTileConfig
 from .reduce import Reduction, row_reduce
-from .registers import VectorRegTile, rounded, where
+from .registers import VectorRegTile, rounded, where, widened
 
 
 class PackedContext:
@@ -143,7 +143,7 @@ class Units:
 
     def values(self, turn: int) -> cute.TensorSSA:
         """Unit number `turn`."""
-        return self.masked(turn, self.read(turn).load().to(Float32), self.fill)
+        return self.masked(turn, widened(self.read(turn)), self.fill)
 
     def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
         """Values of unit number `turn`, with `absent` where the row does not have it."""

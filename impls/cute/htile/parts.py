@@ -19,10 +19,6 @@ class PartTileConfig(RowTileConfig):
     parts: int = 2
 
     @property
-    def ctas(self) -> int:
-        return self.cluster * self.parts
-
-    @property
     def most_rows(self) -> int:
         return GROUPS_OF_16 // self.parts
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Boolean, Float32, Int32
+from cutlass import BFloat16, Boolean, Float32, Int32
 
 
 class VectorRegTile:
@@ -22,19 +22,30 @@ class VectorRegTile:
 
     def values(self, turn: int) -> cute.TensorSSA:
         """Vector number `turn` as float32 values."""
-        return self.vector(turn).load().to(Float32)
+        return widened(self.vector(turn))
 
     def values_again(self, turn: int) -> cute.TensorSSA:
         """The same, converted once more. Between two uses the compiler would keep the float32 values, which take twice
         the registers of a 16-bit tile; the inline move hides that both are the same."""
         vector = self.vector(turn)
         if cute.size(vector) * vector.element_type.width % 32 or vector.element_type.width == 32:
-            return vector.load().to(Float32)  # a word for each element anyway
+            return widened(vector)  # a word for each element anyway
         words, hidden = cute.recast_tensor(vector, Int32), cute.make_rmem_tensor_like(vector)
         copies = cute.recast_tensor(hidden, Int32)
         for i in range(cute.size(words)):
             copies[i] = cute.arch.inline_ptx("mov.b32 {$w0}, {$r0};", write_only_types=[Int32], read_only_args=[words[i]])
-        return hidden.load().to(Float32)
+        return widened(hidden)
+
+
+def widened(vector: cute.Tensor) -> cute.TensorSSA:
+    """A vector's values as float32. For the upper of two bfloat16 in a word the compiler takes two instructions, this one."""
+    if vector.element_type is not BFloat16 or cute.size(vector) % 2:
+        return vector.load().to(Float32)
+    words, wide = cute.recast_tensor(vector, Int32), cute.make_rmem_tensor(vector.shape, Float32)
+    bits = cute.recast_tensor(wide, Int32)
+    for i in range(cute.size(words)):
+        bits[2 * i], bits[2 * i + 1] = words[i] << 16, words[i] & -(1 << 16)
+    return wide.load()
 
 
 def funnel(tensor: cute.Tensor, skip: Int32, count: int) -> cute.Tensor:

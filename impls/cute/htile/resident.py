@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float32, Int32, const_expr
+from cutlass import Int32, const_expr
 
 from .columns import PIECE_BYTES
 from .config import VECTOR_BYTES, ceil_div
 from .copy import load_shared
-from .registers import funnel
+from .registers import funnel, widened
 from .split import SplitContext
 
 
@@ -41,14 +41,15 @@ class Resident:
                 kept[place] = source[column]
 
     @cute.jit
-    def values(self, index: Int32, shift: Int32) -> cute.TensorSSA:
-        """The float32 values of vector number `index`; undefined outside the row and the share."""
+    def values(self, index: Int32, shift: Int32, turn: cutlass.Constexpr[int]) -> cute.TensorSSA:
+        """The float32 values of vector number `index`, of that turn; undefined outside the row and the share."""
         config = self.config
-        size, start = config.itemsize, cutlass.min(index, config.cta_vectors - 1) * config.vector + self.ahead
+        index = index if config.is_inner(turn) else cutlass.min(index, config.cta_vectors - 1)
+        size, start = config.itemsize, index * config.vector + self.ahead
         if const_expr(config.aligned):
             vector = cute.make_rmem_tensor(config.vector, self.source.element_type)
             load_shared(self.kept.iterator + (start - shift), cute.recast_tensor(vector, Int32))
-            return vector.load().to(Float32)
+            return widened(vector)
         piece = const_expr(PIECE_BYTES // size)
         skip = (0 - shift) & (piece - 1)
         found = cute.make_rmem_tensor(config.vector + piece, self.source.element_type)
@@ -56,4 +57,4 @@ class Resident:
         for number in cutlass.range_constexpr(cute.size(found) // piece):
             part = cute.local_tile(words, (2,), (number,))
             load_shared(self.kept.iterator + (start - shift - skip + number * piece), part)
-        return funnel(found, skip, config.vector).load().to(Float32)
+        return widened(funnel(found, skip, config.vector))

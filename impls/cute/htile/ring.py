@@ -24,9 +24,10 @@ from cutlass import Int32, Int64, const_expr
 from .config import VECTOR_BYTES, WARP
 from .copy import bulk_copy, edge_copy, load_shared, retaining_policy, trim
 from .launch import overlap
+from .pairs import advance, fetch, first_tag, leave_pair, publish, relay, totals
 from .phases import Phases, tell, wait
 from .registers import VectorRegTile
-from .split import SplitContext, advance, fetch, first_tag, leave_pair, publish, registers, relay, store, totals
+from .split import SplitContext, registers, store
 
 PAIR_BARRIER = 1  # of the hardware, of the couriers of pairs
 
@@ -135,16 +136,19 @@ def take(context: SplitContext, ring: Ring, row: Int32, first: Int32, tiles: lis
         for which in cutlass.range_constexpr(config.tiles):
             vector = tiles[which].vector(turn)
             words = cute.recast_tensor(vector, Int32)
-            vector.fill(context.fill)
             kept = ring.vector(which, row, index, config.vector)
-            source = context.place(context.inputs[which], row, context.column(index, shift))
-            if (index >= start) & (index < end):
+            if const_expr(config.is_inner(turn)):
                 load_shared(kept, words)
-                if const_expr(edges is not None):
-                    trim(vector, edges[1], edges[2], context.fill, edges[3])
             else:
-                if const_expr(edges is not None and (edges[3][1] or not config.alike)):
-                    edge_copy(source, vector, edges)
+                vector.fill(context.fill)
+                source = context.place(context.inputs[which], row, context.column(index, shift))
+                if (index >= start) & (index < end):
+                    load_shared(kept, words)
+                    if const_expr(edges is not None):
+                        trim(vector, edges[1], edges[2], context.fill, edges[3])
+                else:
+                    if const_expr(edges is not None and (edges[3][1] or not config.alike)):
+                        edge_copy(source, vector, edges)
 
 
 @cute.jit
@@ -154,8 +158,8 @@ def write(context: SplitContext, row: Int32, first: Int32, tiles: list[VectorReg
     start = context.place(context.y, row, context.column(first, shift)).iterator
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
         place = (row, first + turn * config.workers, shift)
-        alike = (start.align(VECTOR_BYTES), turn) if const_expr(config.alike) else (None, None)
-        store(context, place, result(context, tiles, turn, pair, place), *alike)
+        alike = start.align(VECTOR_BYTES) if const_expr(config.alike) else None
+        store(context, place, result(context, tiles, turn, pair, place), alike, turn)
 
 
 @cute.jit

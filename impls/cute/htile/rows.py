@@ -13,7 +13,7 @@ from .config import VECTOR_BYTES, WARP, RowTileConfig
 from .copy import HintedAtom, Partition
 from .launch import own_place
 from .reduce import Reduction
-from .registers import VectorRegTile, rounded, where
+from .registers import VectorRegTile, rounded, where, widened
 
 # The bytes of a CTA's rows that fit half of a multiprocessor's registers; the other half holds their float32 values.
 HELD_BYTES = 128 * 1024
@@ -50,8 +50,7 @@ class RowContext:
         self.config, self.matrix, self.shape, self.fill = config, mX, mX.shape, fill
         row_bytes = config.vectors_per_thread * config.threads * VECTOR_BYTES
         self.held = config.keep != "l1" or row_bytes * (1 + extra_smem_tensors) <= HELD_BYTES
-        self.tidx = cute.arch.thread_idx()[0]
-        self.rank = own_place(config)[1]
+        self.tidx, self.rank = cute.arch.thread_idx()[0], own_place(config)[1]
         self.row = own_place(config)[0] * config.rows + self.tidx // config.threads_per_row
         self.row_in_bounds = self.row < mX.shape[0]
         self.policy = copy.retaining_policy(Int64(mX.shape[0]), config.columns * config.itemsize)
@@ -69,13 +68,16 @@ class RowContext:
 
     def _shift(self, matrix: cute.Tensor) -> Int32:
         """Elements between the last boundary and the first element of this thread's row."""
-        size = matrix.element_type.width // 8
+        config, size = self.config, matrix.element_type.width // 8
+        if config.alike and config.boundary == VECTOR_BYTES:
+            return self.row * (config.columns % config.vector) & (config.vector - 1)
         address = matrix.iterator.toint() + Int64(self.row) * (matrix.stride[0] * size)
-        return Int32(address % self.config.boundary) // size
+        if config.alike:  # few instructions, with which others spill, as the compiler repeats them
+            return (Int32(address) & (config.boundary - 1)) >> (size.bit_length() - 1)
+        return Int32(address % config.boundary) // size
 
     def _bounds(self):
-        config = self.config
-        self.tXcX = self.thread_copy.partition_S(cute.make_identity_tensor(config.tiler_mn))
+        self.tXcX, config = self.thread_copy.partition_S(cute.make_identity_tensor(self.config.tiler_mn)), self.config
         start = self.rank * (config.cta_vectors * config.vector)
         self.column = self.tXcX[0][1] + (start - self.shift)
         self.tXpX = None
@@ -99,9 +101,11 @@ class RowContext:
         offset = self.rank * (config.cta_vectors * config.vector) - self.shift
         if config.aligned:
             offset = cute.assume(offset, divby=config.vector) if config.cluster > 1 or config.lead else 0
-        window = cute.domain_offset((0, offset), matrix)
-        tile = cute.local_tile(window, config.tiler_mn, (own_place(config)[0], 0))
-        vectors = self.thread_copy.partition_S(tile)[None, 0, None]
+        window, row = cute.domain_offset((0, offset), matrix), own_place(config)[0]
+        if alike and config.rows == 1:
+            start = cute.assume(Int64(self.row) * config.columns + offset, divby=config.vector)
+            window, row = cute.make_tensor(matrix.iterator + start, matrix.layout), 0
+        vectors = self.thread_copy.partition_S(cute.local_tile(window, config.tiler_mn, (row, 0)))[None, 0, None]
         return Partition(vectors, config.aligned or alike or matrix is self.matrix, matrix)
 
     def free(self, turn: int, part: Partition) -> bool:
@@ -125,8 +129,7 @@ class RowContext:
     def touched(self, turn: int):
         """Whether vector number `turn` has elements in this CTA's share of a row of the matrix."""
         config, (column, columns) = self.config, self.bounds(turn)
-        inside = self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector)
-        return inside & (column < columns)
+        return self.row_in_bounds & (self.tXcX[0, 0, turn][1] < config.cta_vectors * config.vector) & (column < columns)
 
     def bounds(self, turn: int) -> tuple:
         """The column of the first element of vector number `turn`, negative before the row, and the row's columns."""
@@ -179,8 +182,7 @@ class RowContext:
     def store_row(self, vector: cute.Tensor, value: Float32):
         """Write a value that all threads of a row share to (rows,) float32; one of them writes."""
         row = self.row
-        first = self.row_in_bounds & (self.tidx % self.config.threads_per_row == 0) & (self.rank == 0)
-        if first:
+        if self.row_in_bounds & (self.tidx % self.config.threads_per_row == 0) & (self.rank == 0):
             vector[row] = value
 
 
@@ -188,8 +190,7 @@ class RowLoader:
     """Global -> registers, or global -> shared -> registers, for one matrix; `config.keep` says where the row stays.
 
     `request` and `wait` bring the row, `values` are its vectors as float32, and `again` is their last use: with "l1" that is
-    a second read of global memory, which the first read announced to the cache. Where a CTA's rows are more than HELD_BYTES,
-    registers cannot hold them, and every use is a read.
+    a second read of global memory, which the first read announced to the cache. Above HELD_BYTES every use is a read.
     """
 
     def __init__(self, context: RowContext, matrix: cute.Tensor, tXsX: cute.Tensor | None = None):
@@ -197,8 +198,7 @@ class RowLoader:
         self.fill = context.fill if matrix.element_type.width > 8 else None  # bools only hide what is not there
         self.absent = self.fill or 0.0
         self.part = context.partition(matrix, context.config.alike)
-        self.tXsX = tXsX
-        self.tXrX = context.make_fragment(matrix.element_type)
+        self.tXsX, self.tXrX = tXsX, context.make_fragment(matrix.element_type)
         self.dtype, self.bits = matrix.element_type, min(128, 8 * self.part.bytes)
 
     @cute.jit
@@ -278,13 +278,13 @@ class RowLoader:
         """Vector number `turn` as float32."""
         if self.config.stage(turn) < 0:
             return self.tXrX.values_again(turn)
-        return self.vector(turn).load().to(Float32)
+        return widened(self.vector(turn))
 
     def again(self, turn: int, convert: bool = False) -> cute.TensorSSA:
         """The same for the last time. convert: once more where it is in registers (`values_again`)."""
         if (convert and self.config.keep == "registers") or self.config.stage(turn) < 0:
             return self.tXrX.values_again(turn)
-        return self.vector(turn, "over").load().to(Float32)
+        return widened(self.vector(turn, "over"))
 
 
 class RowStorer:

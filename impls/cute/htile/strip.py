@@ -12,7 +12,7 @@ from cutlass import Float32, Int32, Int64, const_expr
 from . import copy
 from .config import VECTOR_BYTES
 from .reduce import ADD, Reduction, warp_reduce
-from .registers import VectorRegTile, rounded
+from .registers import VectorRegTile, rounded, widened
 from .strips import StripConfig
 
 
@@ -211,7 +211,7 @@ class StripLoader:
         """Vector number `turn` of row `number` as float32; 0 in columns and rows that do not exist."""
         place = self._place(turn, number)
         if self.config.stages == 1:
-            return place.load().to(Float32)
+            return widened(place)
         vector = cute.make_rmem_tensor(self.config.vector, self.dtype)
         copy.load_shared(place.iterator, cute.recast_tensor(vector, Int32))
-        return vector.load().to(Float32)
+        return widened(vector)

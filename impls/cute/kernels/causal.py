@@ -9,7 +9,7 @@ from cutlass import Boolean, Float32, Int32, Int64, const_expr
 from ..htile import copy
 from ..htile.config import ceil_div
 from ..htile.launch import launch_rows, overlap
-from ..htile.registers import rounded
+from ..htile.registers import rounded, widened
 from ..htile.rows import RowContext
 from ..htile.spans import SpanTileConfig
 from .masks import share
@@ -134,7 +134,7 @@ class Causal:
     def values(self, turn: int, reuse: str = "soon") -> cute.TensorSSA:
         """Logits, -inf where nothing is seen."""
         context = self.context
-        logits = rounded(context.x.vector(turn, reuse).load().to(Float32) * self.scale, Float32)
+        logits = rounded(widened(context.x.vector(turn, reuse)) * self.scale, Float32)
         if self.slope is not None:
             distance = Float32(context.end - 1 - context.bounds(turn)[0])
             for i in range(cute.size(logits)):

@@ -10,7 +10,7 @@ from cutlass import Float32
 
 from ..htile.config import RowTileConfig
 from ..htile.launch import launch_rows, overlap
-from ..htile.registers import where
+from ..htile.registers import where, widened
 from ..htile.rows import RowContext, RowLoader, RowStorer
 from .softmax import softmax
 
@@ -60,7 +60,7 @@ def store_undefined(out: RowStorer, seen: Callable[[int], cute.Tensor], turns: i
 def masked(x: cute.TensorSSA, mask: cute.Tensor, scale: float) -> cute.TensorSSA:
     """Logits of a vector, -inf where the mask hides it."""
     if mask.element_type.width > 8:
-        return x * scale + mask.load().to(Float32)
+        return x * scale + widened(mask)
     return where(x * scale, lambda i: mask[i] != 0, -math.inf)
 
 
@@ -73,7 +73,7 @@ class Masked:
 
     def values(self, turn: int, reuse: str = "soon") -> cute.TensorSSA:
         x, mask = (loader.vector(turn, reuse) for loader in self.loaders)
-        return masked(x.load().to(Float32), mask, self.scale)
+        return masked(widened(x), mask, self.scale)
 
     def again(self, turn: int) -> cute.TensorSSA:
         return self.values(turn, "over")

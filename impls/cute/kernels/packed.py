@@ -14,7 +14,7 @@ from ..htile.online import exponential, lowered, reaches_subnormals, reference
 from ..htile.packed import PackedContext, Stretch, Units, bring, fold, held, write
 from ..htile.packing import PackedTileConfig
 from ..htile.reduce import ADD, MAX
-from ..htile.registers import VectorRegTile
+from ..htile.registers import VectorRegTile, widened
 from .masks import masked, store_undefined
 
 
@@ -83,9 +83,7 @@ class MaskedSoftmax:
 @cute.jit
 def masked_softmax(context: PackedContext, stretches: tuple, number: Int32, scale: cutlass.Constexpr[float]):
     x, mask = (stretch.units(context.row(number)) for stretch in stretches)
-    logits = held(
-        context.config, lambda turn: x.masked(turn, masked(x.read(turn).load().to(Float32), mask.read(turn), scale), -Float32.inf)
-    )
+    logits = held(context.config, lambda turn: x.masked(turn, masked(widened(x.read(turn)), mask.read(turn), scale), -Float32.inf))
     is_number = share(context, logits, x) > 0
     if not is_number:
         store_undefined(x, mask.read, context.config.turns)

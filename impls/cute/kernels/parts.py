@@ -1,6 +1,6 @@
 """softmax of one to three long rows, each of several clusters.
 
-The CTAs of a cluster exchange pairs in shared memory, and clusters in global memory: a word there is tagged as in `htile/split.py`.
+The CTAs of a cluster exchange pairs in shared memory, and clusters in global memory: a word there is tagged as in `htile/pairs.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..htile.config import LINE_WORDS, WARP
 from ..htile.launch import announce, follow, launch_rows
 from ..htile.merges import Peaks
 from ..htile.online import merge
+from ..htile.pairs import number, peek, put
 from ..htile.parts import PartTileConfig
 from ..htile.rows import RowContext, RowStorer
-from ..htile.split import number, peek, put
 from .softmax import Powers, top_of
 
 TAGS = 1 << 24  # float32 tells them apart

@@ -16,7 +16,7 @@ from ..htile.config import VECTOR_BYTES, ceil_div
 from ..htile.launch import overlap
 from ..htile.online import exponential, fraction, lowered, merge, reaches_subnormals, reference
 from ..htile.reduce import ADD, MAX, Reduction, warp_reduce
-from ..htile.registers import VectorRegTile, peak, rounded
+from ..htile.registers import VectorRegTile, peak, rounded, widened
 from ..htile.segmented import SegmentTileConfig
 from ..htile.segments import highest, pick
 
@@ -147,14 +147,14 @@ class Segment:
         for turn in cutlass.range_constexpr(held):
             total = self.add(raw.vector(turn), tile.vector(turn), turn, base, total)
         for turn in cutlass.range(held, turns, unroll=self.unroll):
-            total = self.powers(again(self, turn).load().to(Float32), base).reduce(ADD, total, 0)
+            total = self.powers(widened(again(self, turn)), base).reduce(ADD, total, 0)
 
         scale = self.scale(base, total)
         self.write_beside(beside.load() * scale)
         for turn in cutlass.range_constexpr(held):
             self.write(tile.values(turn) * scale, turn)
         for turn in cutlass.range(held, turns, unroll=self.unroll):
-            self.write(self.powers(again(self, turn).load().to(Float32), base) * scale, turn)
+            self.write(self.powers(widened(again(self, turn)), base) * scale, turn)
 
     def powers(self, values: cute.TensorSSA, base: Float32) -> cute.TensorSSA:
         return exponential(values, base, reaches_subnormals(self.row.out))
@@ -173,7 +173,7 @@ class Segment:
     @cute.jit
     def add(self, raw: cute.Tensor, kept: cute.Tensor, turn: cutlass.Constexpr[int], base: Float32, total: Float32) -> Float32:
         if turn * self.each < self.count:
-            powers = self.powers(raw.load().to(Float32), base)
+            powers = self.powers(widened(raw), base)
             kept.store(powers)
             total = powers.reduce(ADD, total, 0)
         return total

@@ -11,11 +11,12 @@ from ..htile.config import WARP
 from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split
 from ..htile.merges import Moments, Sums
+from ..htile.pairs import of_warp
 from ..htile.reduce import ADD, warp_reduce
 from ..htile.registers import VectorRegTile, where
 from ..htile.resident import Resident
 from ..htile.ring import flow
-from ..htile.split import SplitContext, of_warp
+from ..htile.split import SplitContext
 
 
 class SplitNorm:
@@ -49,8 +50,8 @@ class SplitNorm:
                 value = value * scale - pair[0] * scale
             else:
                 value = (value - pair[0] if const_expr(self.layer) else value) * scale
-            value = value if const_expr(weight is None) else value * terms[0].values(*place[1:])
-            return value if const_expr(bias is None) else value + terms[1].values(*place[1:])
+            value = value if const_expr(weight is None) else value * terms[0].values(*place[1:], turn)
+            return value if const_expr(bias is None) else value + terms[1].values(*place[1:], turn)
 
         run = claimed_flow if self.config.clustered else flow
         run(context, moments if self.layer else squares, result, prepare)

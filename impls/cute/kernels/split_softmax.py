@@ -6,14 +6,16 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from ..htile.config import IN_FLIGHT
+from ..htile.config import IN_FLIGHT, VECTOR_BYTES
+from ..htile.copy import trim
 from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split, overlap
 from ..htile.online import exponential, normalised, reference, rescale
+from ..htile.pairs import advance, fetch, first_tag, leave_pair, publish, relay, totals
 from ..htile.reduce import ADD, MAX
 from ..htile.registers import VectorRegTile, peak
 from ..htile.ring import flow, write
-from ..htile.split import SplitContext, advance, fetch, first_tag, leave_pair, load, publish, registers, relay, store, totals
+from ..htile.split import SplitContext, load, registers, store
 
 
 class SplitSoftmax:
@@ -95,9 +97,16 @@ def exchange(context: SplitContext, row: Int32, tag: Int32):
 @cute.jit
 def load_row(context: SplitContext, row: Int32, tile: VectorRegTile):
     """This thread's vectors of a row."""
-    shift = context.shift(row)
-    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        load(context, row, context.thread + turn * context.config.threads, shift, tile.vector(turn))
+    config, shift = context.config, context.shift(row)
+    start = context.place(context.x, row, context.column(context.thread, shift)).iterator
+    first = start.align(VECTOR_BYTES) if const_expr(config.alike) else None
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        load(context, (row, context.thread + turn * config.threads, shift), tile.vector(turn), first, turn)
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        sides = const_expr(config.sides(turn))
+        if const_expr(config.alike and any(sides)):
+            column = context.column(context.thread + turn * config.threads, shift)
+            trim(tile.vector(turn), column, config.columns, context.fill, sides)
 
 
 @cute.jit
@@ -155,4 +164,4 @@ def load_burst(context: SplitContext, row: Int32, shift: Int32, burst: Int32, ti
     """IN_FLIGHT of this thread's vectors of a row."""
     for turn in cutlass.range_constexpr(IN_FLIGHT):
         index = context.thread + (burst * IN_FLIGHT + turn) * context.config.threads
-        load(context, row, index, shift, tile.vector(turn))
+        load(context, (row, index, shift), tile.vector(turn))
