@@ -27,6 +27,7 @@ WIDE_ROW_THREADS, REGISTER_TURNS = 512, 3
 LONG_TURNS, FEW_TURNS, FEW_THREADS = 8, (4, 2), 320
 LAYER_THREADS = 128  # up to which a LayerNorm of rows that start anywhere has four turns of weights under way
 PART_WIDTH = 4  # values of an exchange
+QUICK = 4.0  # mean² / variance up to which the variance is that of sums of squares: 13 times their rounding, about 1e-6
 
 Part = tuple[Float32, Float32, Float32, Float32]
 
@@ -58,6 +59,7 @@ class Norm:
         overlap()
         config, width = self.config, PART_WIDTH if self.layer else 1
         more, dtype = (0, None) if residual is None else (1, residual.element_type)
+        quick = self.layer and config.itemsize == 2 and config.rows == config.cluster == 1 and rstd is None and mean is None
         context = RowContext(config, x, 0.0, 1, width, extra_smem_tensors=more, extra_dtype=dtype)
         if const_expr(self.layer and config.keep == "shared" and config.cluster == 1):
             context.policy = None  # for CUDA 12's assembler, as in `RowLoader.request`
@@ -69,8 +71,7 @@ class Norm:
             if const_expr(vector is not None):
                 vector.request()
         row.wait()
-        row.measure(self.layer)
-        row.settle(self.layer, self.eps)
+        row.settle(self.layer, quick, self.eps)
 
         for turn in cutlass.range_constexpr(config.vectors_per_thread):
             row.store(turn, *(None if vector is None else vector.values(turn) for vector in columns))
@@ -125,19 +126,11 @@ class Row:
     def _sum(values: list[cute.TensorSSA]) -> cute.TensorSSA:
         return values[0] if len(values) == 1 else values[0] + values[1]
 
-    def measure(self, layer: bool):
-        """This warp's part of the statistics, before the warps exchange them."""
-        if layer:
-            self.part = moments_of(self, self.context)
-            if self.context.config.peers > 1:
-                self.context.reduction.send(self.part, 0)
-
-    def settle(self, layer: bool, eps: float):
+    def settle(self, layer: bool, quick: bool, eps: float):
         """The row's scale and, for LayerNorm, its centre."""
         context = self.context
         if layer:
-            columns = context.config.columns
-            self.centre, square = merge(self.part, context.reduction, columns, self.exact)
+            self.centre, square = (quick_moments if quick else moments)(self, context)
         else:
             square = mean_square(self, context)
         self.scale = cute.math.rsqrt(square + eps, fastmath=True)
@@ -171,6 +164,39 @@ def mean_square(row: Row, context: RowContext) -> Float32:
         value = row.values(turn)
         total = (value * value).reduce(ADD, total, 0)
     return row_reduce(total, ADD, context.reduction) * (1 / context.config.columns)
+
+
+@cute.jit
+def quick_moments(row: Row, context: RowContext) -> tuple[Float32, Float32]:
+    """`moments` for outputs of 16 bits, by one exchange of sums of t and t^2 where QUICK holds, and by two elsewhere."""
+    config, reduction = context.config, context.reduction
+    share = const_expr(1 / config.columns)
+    total, square = Float32(0.0), Float32(0.0)
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        value = row.values(turn)
+        total, square = value.reduce(ADD, total, 0), (value * value).reduce(ADD, square, 0)
+    sums = tuple(warp_reduce(value, ADD, config.group) for value in (total, square))
+    if const_expr(config.peers > 1):
+        reduction.exchange((*sums, Float32(0.0), Float32(0.0)), 0)
+        found = (reduction.gather(which, 0, 0.0).reduce(ADD, Float32(0.0), 0) for which in range(2))
+        sums = tuple(warp_reduce(value, ADD, reduction.reach) for value in found)
+    mean = sums[0] * share
+    square = sums[1] * share - mean * mean
+    is_quick = mean * mean <= QUICK * square
+    if not is_quick:
+        if const_expr(config.peers > 1):
+            cute.arch.sync_threads()  # all have taken the sums
+        mean, square = moments(row, context)
+    return mean, square
+
+
+@cute.jit
+def moments(row: Row, context: RowContext) -> tuple[Float32, Float32]:
+    """(mean, mean squared distance from it) of a row, in which the warps exchange their parts."""
+    part = moments_of(row, context)
+    if const_expr(context.config.peers > 1):
+        context.reduction.send(part, 0)
+    return merge(part, context.reduction, context.config.columns, row.exact)
 
 
 @cute.jit
@@ -218,7 +244,7 @@ def part_mean(total: Float32, count: Float32) -> Float32:
 
 
 @cute.jit
-def merge(part: Part, reduction: Reduction, columns: int, exact: cutlass.Constexpr[bool] = False) -> tuple[Float32, Float32]:
+def merge(part: Part, reduction: Reduction, columns: int, exact: cutlass.Constexpr[bool]) -> tuple[Float32, Float32]:
     """(mean, mean squared distance from it) of a row of `columns` values; each warp has sent its part.
 
     exact  the parts have rests

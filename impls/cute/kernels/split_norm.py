@@ -17,6 +17,7 @@ from ..htile.registers import VectorRegTile, where
 from ..htile.resident import Resident
 from ..htile.ring import flow
 from ..htile.split import SplitContext
+from .norm import QUICK
 
 
 class SplitNorm:
@@ -78,11 +79,28 @@ def squares(context: SplitContext, tiles: list[VectorRegTile], row: Int32, threa
 @cute.jit
 def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32, Float32]:
     """(mean, squared distances from it, their number) of this warp's vectors of a row."""
-    config, shift, total, square = context.config, context.shift(row), Float32(0.0), Float32(0.0)
-    for turn in cutlass.range_constexpr(config.vectors_per_thread):
-        total = tiles[0].values(turn).reduce(ADD, total, 0)
-    count = of_warp(context, thread // WARP, shift)
+    total, square = Float32(0.0), Float32(0.0)
+    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
+        value = tiles[0].values(turn)
+        total = value.reduce(ADD, total, 0)
+        if const_expr(context.config.itemsize == 2):
+            square = (value * value).reduce(ADD, square, 0)
+    count = of_warp(context, thread // WARP, context.shift(row))
     mean = warp_reduce(total, ADD, WARP) / cutlass.max(count, Float32(1.0))
+    if const_expr(context.config.itemsize == 2):
+        square = warp_reduce(square, ADD, WARP) - count * mean * mean
+        is_quick = count * mean * mean <= QUICK * square
+        if not is_quick:
+            square = distances(context, tiles, row, thread, mean)
+    else:
+        square = distances(context, tiles, row, thread, mean)
+    return mean, square, count
+
+
+@cute.jit
+def distances(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32, mean: Float32) -> Float32:
+    """The sum of squared distances of this warp's vectors of a row from a mean."""
+    config, shift, square = context.config, context.shift(row), Float32(0.0)
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
         index = thread + turn * config.workers
         column, apart = context.column(index, shift), tiles[0].values_again(turn) - mean
@@ -90,4 +108,4 @@ def moments(context: SplitContext, tiles: list[VectorRegTile], row: Int32, threa
             apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
         exists = (index < config.cta_vectors) & (column + config.vector > 0) & (column < config.columns)
         square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
-    return mean, warp_reduce(square, ADD, WARP), count
+    return warp_reduce(square, ADD, WARP)
