@@ -105,6 +105,16 @@ def test_a_matrix_that_ends_in_a_vector_is_read_element_by_element_there():
     assert count(text, r"LDG\.E\S*\.128") == config.vectors_per_thread, "the assembler joins them"
 
 
+@every("rest", [2, 4, 6])
+def test_no_vector_of_a_row_is_requested_behind_the_use_of_another(rest):
+    x = "float16"
+    build = next(_plans.norm(2800 + rest, (x, x, x, "", x, "", "", ""), True, 1e-5, _layouts.HOPPER, False, dense=True))
+    (text,) = sass(_host.cubin(build))
+    requests = list(re.finditer(r"LDG\.E\S*\.128", text))
+    assert len(requests) == build.config.vectors_per_thread
+    assert requests[-1].start() < re.search(r"\bHADD2\.F32\b", text).start(), "the assembler lets the last one wait"
+
+
 def test_weights_of_either_dtype():
     config = RowTileConfig(4096, 2, 1, 256, 256, "shared")
     built = [compiled("rmsnorm", config, weight=weight) for weight in ("bfloat16", "float32")]

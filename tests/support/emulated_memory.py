@@ -141,13 +141,17 @@ class Tensor:
 
 
 class Word(tuple):
-    """Of one value, or of two, which shifts and masks of `widened` take out."""
+    """Of one value, or of two, which shifts and masks of `widened` take out; `hide` leaves it as it is."""
 
     def __lshift__(self, _):
         return Word(self[:1])
 
     def __and__(self, _):
         return Word(self[1:])
+
+    def __xor__(self, nothing):
+        assert nothing == 0
+        return self
 
 
 class Words:

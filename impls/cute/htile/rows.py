@@ -159,24 +159,12 @@ class RowContext:
         return kept.load()
 
     @cute.jit
-    def move(
-        self,
-        atom: HintedAtom,
-        part: Partition,
-        turn: cutlass.Constexpr[int],
-        source: cute.Tensor,
-        target: cute.Tensor,
-        beyond: cutlass.Constexpr[bool] = False,
-    ):
-        """Copy the elements of vector number `turn` of a partition that the matrix has.
-
-        beyond  for a target of this thread's own: a vector at a row's end comes whole, with elements outside the row
-        """
+    def move(self, atom: HintedAtom, part: Partition, turn: cutlass.Constexpr[int], source: cute.Tensor, target: cute.Tensor):
+        """Copy the elements of vector number `turn` of a partition that the matrix has."""
         if const_expr(self.free(turn, part)):
             copy.vector_copy(atom, source, target)
         else:
-            whole = self.readable(turn, part) if const_expr(beyond) else self.whole(turn, part)
-            copy.bounded_copy(atom, source, target, whole, self.edges(turn, part, beyond))
+            copy.bounded_copy(atom, source, target, self.whole(turn, part), self.edges(turn, part, False))
 
     @cute.jit
     def store_row(self, vector: cute.Tensor, value: Float32):
@@ -205,57 +193,68 @@ class RowLoader:
     def request(self):
         """Request every vector; work that does not depend on them can overlap."""
         if const_expr(self.config.keep == "shared"):
-            # CUDA 12's assembler (the default of DSL 4.8.1) takes uniform registers for both addresses where a CTA has
-            # several rows, and encodes an instruction that the GPU rejects as illegal, if there is a policy.
+            # Of several rows and a policy CUDA 12's assembler (DSL 4.8.1's default) makes an instruction that the GPU rejects.
             atom = copy.asynchronous(self.dtype, self.context.policy if self.config.rows == 1 else None, self.bits)
             beside = copy.loading(self.dtype, self.context.policy, bits=self.bits)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 if const_expr(self.config.stage(turn) < 0):
-                    self._to_registers(beside, turn, self.tXrX.vector(turn))
+                    self._bring(beside, turn, self.tXrX.vector(turn))
                 else:
                     self._request_shared(atom, turn)
             if const_expr(self.config.aligned and not self.config.is_even):
-                turns = [turn for turn in self.config.outer_turns if self.config.stage(turn) >= 0]
-                outside = self.tXsX.element_type(self.absent)
-                for turn in turns:
-                    copy.fill_oob(self.kept(turn), self.context.tXpX[0, 0, turn], outside)
+                for turn in [turn for turn in self.config.outer_turns if self.config.stage(turn) >= 0]:
+                    copy.fill_oob(self.kept(turn), self.context.tXpX[0, 0, turn], self.tXsX.element_type(self.absent))
             cute.arch.cp_async_commit_group()
         elif const_expr(self.context.held):
             reuse = "soon" if const_expr(self.config.keep == "l1") else "none"
             atom = copy.loading(self.dtype, self.context.policy, reuse, self.bits)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-                self._to_registers(atom, turn, self.tXrX.vector(turn))
-            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
-                self.context.trim(turn, self.tXrX.vector(turn), self.fill)
+                self._bring(atom, turn, self.tXrX.vector(turn))
 
     @cute.jit
     def wait(self):
-        """Return when this thread's vectors are in shared memory, if they go there."""
+        """Return when this thread's vectors are in shared memory, if they go there, and have `fill` outside the row."""
         if const_expr(self.config.keep == "shared"):
             cute.arch.cp_async_wait_group(0)
+        if const_expr(self.context.held):
+            for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
+                if const_expr(self.tXsX is None or self.config.stage(turn) < 0):
+                    self._add_edges(turn, self.tXrX.vector(turn), is_last=turn == self.config.vectors_per_thread - 1)
             for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
                 self.context.trim(turn, self.kept(turn), self.fill)
 
     @cute.jit
     def _request_shared(self, atom: HintedAtom, turn: cutlass.Constexpr[int]):
-        source, target = self.part.vectors[None, turn], self.kept(turn)
-        context, part = self.context, self.part
+        context, part, source, target = self.context, self.part, self.part.vectors[None, turn], self.kept(turn)
         if const_expr(self.config.aligned or context.free(turn, part)):
             context.move(atom, part, turn, source, target)
         else:
-            readable = context.readable(turn, part)
-            copy.filled_copy(atom, source, target, readable, context.edges(turn, part, True), self.absent)
+            copy.filled_copy(atom, source, target, context.readable(turn, part), context.edges(turn, part, True), self.absent)
 
     @cute.jit
-    def _to_registers(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor):
-        if const_expr(self.fill is not None and not self.context.free(turn, self.part)):
-            target.fill(target.element_type(self.fill))
-        self.context.move(atom, self.part, turn, self.part.vectors[None, turn], target, beyond=True)
+    def _bring(self, atom: HintedAtom, turn: cutlass.Constexpr[int], target: cute.Tensor):
+        """Read vector number `turn` if it can be read as one."""
+        if const_expr(self.context.free(turn, self.part)):
+            copy.vector_copy(atom, self.part.vectors[None, turn], target)
+        else:
+            if const_expr(self.fill is not None):
+                target.fill(target.element_type(self.fill))
+            copy.bounded_copy(atom, self.part.vectors[None, turn], target, self.context.readable(turn, self.part), None)
+
+    @cute.jit
+    def _add_edges(self, turn: cutlass.Constexpr[int], target: cute.Tensor, is_last: cutlass.Constexpr[bool] = False):
+        """Read the elements of vector number `turn` that the matrix has, if it cannot be read as one."""
+        edges = self.context.edges(turn, self.part, True)
+        if const_expr(edges is not None and not self.context.free(turn, self.part)):
+            if not self.context.readable(turn, self.part):
+                copy.edge_copy(self.part.vectors[None, turn], target, edges)
+                if const_expr(is_last):
+                    copy.hide(self.tXrX.tensor)  # else the assembler begins with the first vectors before it requests the last
 
     def kept(self, turn: int) -> cute.Tensor:
-        """Where vector number `turn` lies, with "shared"."""
+        """Where vector number `turn` lies."""
         stage = self.config.stage(turn)
-        return self.tXrX.vector(turn) if stage < 0 else self.tXsX[None, 0, stage]
+        return self.tXrX.vector(turn) if self.tXsX is None or stage < 0 else self.tXsX[None, 0, stage]
 
     def vector(self, turn: int, reuse: str = "soon") -> cute.Tensor:
         """Vector number `turn` in registers, in the matrix's dtype; reuse: "over" for the last time."""
@@ -270,7 +269,8 @@ class RowLoader:
     def read(self, turn: int, reuse: str = "over") -> cute.Tensor:
         """The same from global memory."""
         vector = cute.make_rmem_tensor_like(self.tXrX.vector(turn))
-        self._to_registers(copy.loading(self.dtype, self.context.policy, reuse, self.bits), turn, vector)
+        self._bring(copy.loading(self.dtype, self.context.policy, reuse, self.bits), turn, vector)
+        self._add_edges(turn, vector)
         self.context.trim(turn, vector, self.fill)
         return vector
 

@@ -44,7 +44,7 @@ class Span(RowContext):
     streams = True
 
     def __init__(self, config: SpanTileConfig, x: cute.Tensor, last: cute.Tensor):
-        self.last, self.trims = last, False
+        self.last = last
         super().__init__(config, x, -Float32.inf, 1, 2)
         self.policy = copy.l2_policy("evict_first")
 
@@ -86,12 +86,11 @@ class Span(RowContext):
         return seen & (self.index + behind >= self.start) if config.is_windowed else seen
 
     def trim(self, turn: int, vector: cute.Tensor, fill: float | None):
-        """Not before zeros are on their way, as it waits for the vector; one outside the span is filled already."""
+        """As for any row, but one outside the span is filled already."""
         column, columns = self.bounds(turn)[0] - self.first, self.end - self.first
         after = column + self.config.vector
-        if self.trims:
-            outside = (column >= columns) | (after <= 0)
-            copy.clear(vector, outside | ((column >= 0) & (after <= columns)), True, column, columns, vector.element_type(fill))
+        outside = (column >= columns) | (after <= 0)
+        copy.clear(vector, outside | ((column >= 0) & (after <= columns)), True, column, columns, vector.element_type(fill))
 
 
 class Causal:
@@ -107,17 +106,12 @@ class Causal:
         self.turns = ceil_div(context.config.vectors, self.step)
         self.part = context.vectors(y, self.number, self.turns, self.step)
 
-    def request(self):
-        self.zeros()
-        self.context.trims = True
-
     def wait(self):
-        x = self.context.x
-        for turn in range(self.context.config.vectors_per_thread if x.tXsX is None else 0):
-            self.context.trim(turn, x.tXrX.vector(turn), x.fill)
+        """What is written is not waited for."""
 
     @cute.jit
-    def zeros(self):
+    def request(self):
+        """Send the zeros on their way: after the requests of the row, and before what waits for it."""
         atom = copy.storing(self.dtype, min(128, 8 * self.part.bytes), True)
         zeros = cute.make_rmem_tensor(self.context.config.vector, self.dtype)
         zeros.fill(self.dtype(0))

@@ -94,6 +94,7 @@ class CrossEntropyBackward(CrossEntropy):
         base, weight = goal.value(lse), goal.value(dloss)
         row.request()
         logit = goal.read(logits)
+        row.wait()
 
         scale, less = (1.0 + 2.0 * self.z * base) * weight, self.smoothing / self.config.columns
         for turn in cutlass.range_constexpr(self.config.vectors_per_thread):

@@ -37,6 +37,7 @@ class RaggedSoftmax:
         row = Row(self.config, x, ends, y, self.segments)
         row.context.x.request()
         row.marks.bring()
+        row.context.x.wait()
         for turn in cutlass.range_constexpr(self.config.vectors_per_thread):
             row.begin(turn)
         row.settle()
