@@ -25,9 +25,11 @@ WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
 # The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, and softmax's gradient.
 CREWS, CREW_SHARES = (1, 2, 3), (28, 34, 23)
 # LayerNorm has its own crews, with their shares: bound by instructions, or not; and its own rings: warps, groups of these, and the
-# most vectors of a thread.
+# most vectors of a thread. NARROW_RINGS of them are for shares of up to NARROW_BYTES, in one crew or in several: fewer couriers are
+# enough for the pairs of wider ones, and more warps need fewer registers each.
 LAYER_CREWS, BOUND_CREWS = {1: math.inf, 2: 23}, {1: math.inf, 2: 27, 3: 16, 6: 27}
 LAYER_RINGS = ((12, 3, 9), (12, 2, 8), (14, 2, 8), (14, 1, math.inf))
+NARROW_RINGS, NARROW_BYTES = 2, (39 * 512, 32 * 512)
 # How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA. Those of five
 # leave 22 multiprocessors idle.
 CLUSTERS = {2: 66, 3: 39, 4: 30, 8: 15, 16: 7}
@@ -143,7 +145,9 @@ def split_layout(
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
     is_tight = crews > 1 and itemsize == 2 and tiles == 1
     groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[is_tight]) if is_wide else (RING_GROUPS, RING_VECTORS)
-    rings = LAYER_RINGS if terms > 1 else [(warps, n, vectors if n > 1 else math.inf) for n in range(groups, 0, -1)]
+    is_narrow = twice.cta_vectors * VECTOR_BYTES <= NARROW_BYTES[crews > 1]
+    layer = LAYER_RINGS[0 if is_narrow else NARROW_RINGS :]
+    rings = layer if terms > 1 else [(warps, n, vectors if n > 1 else math.inf) for n in range(groups, 0, -1)]
     tried = ((replace(twice, threads=2 * n * WARP, stages=MOST_STAGES, groups=split), each) for n, split, each in rings)
     ring = next(ring for ring, each in tried if ring.vectors_per_thread * tiles <= each)
     return _fullest(ring, LEAST_STAGES, gpu) or twice

@@ -102,10 +102,14 @@ def distances(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thr
     """The sum of squared distances of this warp's vectors of a row from a mean."""
     config, shift, square = context.config, context.shift(row), Float32(0.0)
     for turn in cutlass.range_constexpr(config.vectors_per_thread):
-        index = thread + turn * config.workers
-        column, apart = context.column(index, shift), tiles[0].values_again(turn) - mean
-        if const_expr(not config.aligned and any(config.sides(turn))):
-            apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
-        exists = (index < config.cta_vectors) & (column + config.vector > 0) & (column < config.columns)
-        square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
+        apart = tiles[0].values_again(turn) - mean
+        if const_expr(config.is_inner(turn)):
+            square = (apart * apart).reduce(ADD, square, 0)
+        else:
+            index = thread + turn * config.workers
+            column = context.column(index, shift)
+            if const_expr(not config.aligned and any(config.sides(turn))):
+                apart = where(apart, lambda i, c=column: (c + i >= 0) & (c + i < config.columns), 0.0)
+            exists = (index < config.cta_vectors) & (column + config.vector > 0) & (column < config.columns)
+            square += cutlass.select_(exists, (apart * apart).reduce(ADD, Float32(0.0), 0), Float32(0.0))
     return warp_reduce(square, ADD, WARP)
