@@ -35,17 +35,21 @@ RINGS = [
     RingOfLines(531, 2, 2, 64, 4, aligned=False, crews=2),
     RingOfLines(264, 2, 1, 192, 4, groups=3, crews=3),
     RingOfPieces(531, 2, 2, 64, 4, aligned=False),
+    SplitTileConfig(803, 2, 1, 64, 4, aligned=False, crews=2, alike=True),
+    RingOfLines(1203, 2, 2, 64, 4, aligned=False, alike=True),
 ]
 CLUSTERS = [  # that claim rows
     (RingOfLines(531, 2, 2, 64, 2, aligned=False, crews=2, clustered=True), "layernorm"),
     (SplitTileConfig(420, 4, 2, 128, 3, groups=2, crews=2, clustered=True), "rmsnorm"),
     (SplitTileConfig(149, 4, 3, 64, 3, aligned=False, crews=1, clustered=True), "layernorm"),
+    (RingOfLines(1203, 2, 2, 64, 3, aligned=False, crews=2, clustered=True, alike=True), "layernorm"),
 ]
 HELD = [  # in registers
     SplitTileConfig(531, 2, 2, 32, 1, aligned=False, crews=2),
     SplitTileConfig(420, 4, 3, 64, 1, 2, crews=3),  # teams
     SplitTileConfig(149, 4, 3, 32, 1, 2, aligned=False),
     RingOfLines(149, 4, 3, 32, 1, 2, aligned=False),
+    SplitTileConfig(1203, 2, 2, 32, 1, aligned=False, crews=2, alike=True),
 ]
 PARTS = [  # in clusters
     PartTileConfig(819, 2, 2, 64, 64, aligned=False, parts=2),
@@ -58,13 +62,16 @@ DTYPES = {2: "bfloat16", 4: "float32"}
 
 
 def computed(case, config, launches):
-    """The outputs of launches with one workspace, each with its inputs, of a kernel with this layout."""
+    """The outputs of launches with one workspace, each with its inputs, of a kernel with this layout.
+
+    Rows of the output start elsewhere than those of the inputs, if they may.
+    """
     words, pad, launch = emulated.workspace(config), 8 * config.aligned, emulated.launch
     found = []
     with emulated.family() as family:
         for inputs in launches:
             given = [tensor(x.float(), case.dtype, pad * (x.dim() > 1)) for x in inputs]
-            y = tensor(np.full(inputs[0].shape, np.nan), case.dtype, pad)
+            y = tensor(np.full(inputs[0].shape, np.nan), case.dtype, pad or int(not config.alike))
             arguments = [*given, y, words]
             if case.operator.endswith("norm"):  # x, weight, bias, y, rstd, mean
                 kernel = family("kernels.split_norm").SplitNorm(config, *norm_kind(case)).kernel

@@ -71,12 +71,13 @@ class ColumnLoader:
             copy.vector_copy(self.atom, source, target)
         elif const_expr(self.starts_whole):
             each, (starts, ends) = const_expr(self.atom.bits // target.element_type.width), self.config.sides(turn, beyond=1)
+            touched = self.context.touched(turn)
             for first in cutlass.range_constexpr(0, count, each):
                 piece, place = (cute.make_tensor(x.iterator + first, cute.make_layout(each)) for x in (source, target))
-                if copy.inside(start + first, each, columns, (starts, ends)):
+                if touched & copy.inside(start + first, each, columns, (starts, ends)):
                     copy.vector_copy(self.atom, piece, place)
                 if const_expr(ends and columns % each):
-                    if start + first == columns - columns % each:
+                    if touched & (start + first == columns - columns % each):
                         for i in cutlass.range_constexpr(columns % each):
                             place[i] = piece[i]
         else:

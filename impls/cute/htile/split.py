@@ -166,7 +166,8 @@ def store(context: SplitContext, place: tuple, values: cute.TensorSSA, first: cu
         target = cute.make_tensor(first + turn * (config.workers * config.vector), target.layout)
     elif const_expr(not config.aligned):
         whole = whole & (target.iterator.toint() % VECTOR_BYTES == 0)
-    if const_expr(turn is not None and config.is_inner(turn) and (config.aligned or config.alike)):
+    known = const_expr(turn if config.aligned or config.alike else None)
+    if const_expr(known is not None and config.is_inner(turn)):
         vector_copy(storing(dtype), rounded(values, dtype), target)
     else:
-        bounded_copy(storing(dtype), rounded(values, dtype), target, whole, context.edges(index, shift, turn))
+        bounded_copy(storing(dtype), rounded(values, dtype), target, whole, context.edges(index, shift, known))
