@@ -187,11 +187,11 @@ def by_alignment(case, builds: Builds) -> Callable[..., Launch]:
     found = functools.partial(builds, case, gpu(device.index))
     kernel = functools.cache(lambda aligned, dense: ready([b for b in found(aligned) if dense or "packed" not in b.kernel], device))
     if case.elements:
-        kernel(can_align, not can_align)
+        kernel(can_align, True)
 
     def choose(*rows) -> Launch:
         starts = ((t.data_ptr() | t.stride(0) * t.itemsize) & (vector * t.itemsize - 1) for t in rows)
-        return kernel(can_align and not any(starts), not can_align and _dense(case.columns, *rows))
+        return kernel(can_align and not any(starts), _dense(case.columns, *rows))
 
     return choose
 
@@ -269,7 +269,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
 
     rows = dtypes if heads else (*dtypes[:1], *dtypes[3:6])
     can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
-    kernel(can_align, False, not can_align)
+    kernel(can_align, False, True)
 
     def choose(x, weight, bias, residual) -> Launch:
         places, strides = x.data_ptr(), x.stride(0) * size
@@ -279,11 +279,8 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
             places |= bias.data_ptr()
         if residual is not None:
             places, strides = places | residual.data_ptr(), strides | residual.stride(0) * residual_size
-        if can_align:
-            aligned, is_few, dense = not (places | strides) & 15, x.size(0) <= _layouts.FEW_ROWS, False
-        else:
-            aligned, is_few = False, False
-            dense = not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
+        aligned, is_few = can_align and not (places | strides) & 15, can_align and x.size(0) <= _layouts.FEW_ROWS
+        dense = not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
         return kernel(aligned, is_few, dense)
 
     return choose

@@ -211,7 +211,7 @@ def _alike(dense: bool, configs: Iterable[Any]) -> Iterator[Any]:
 def packed(
     name: str, columns: int, dtypes: tuple[str, ...], gpu: Gpu, dense: bool, tiles: float = 1, terms: int = 0, flags=()
 ) -> Iterator[Build]:
-    """The build of `kernels/packed.py` for short dense rows that are no whole vectors, of one dtype but for masks of bytes."""
+    """The build of `kernels/packed.py` for short dense rows, most of no whole vectors, of one dtype but for masks of bytes."""
     what = ARGUMENTS[f"packed.{name}"]
     matrices = {dtype for dtype, argument in zip(dtypes, what, strict=True) if dtype and argument == "matrix"}
     is_long = name == "SoftmaxBackward" and ITEM_BYTES[dtypes[0]] == 2 and columns > PACKED_GRADIENT_COLUMNS

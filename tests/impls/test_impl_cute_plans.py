@@ -54,7 +54,7 @@ ANYWHERE = [
 ]
 WEIGHT_AND_BIAS = [
     (1024, 2, 1, 128, 32, 4, "registers"),  # one warp, which exchanges nothing
-    (2048, 2, 1, 128, 64, 4, "registers"),
+    (2048, 2, 1, 64, 64, 4, "registers"),
     (8192, 2, 1, 224, 224, 5, "registers"),  # 16 KiB: the last in registers
     (16384, 2, 1, 224, 224, 10, "shared"),
     (65536, 2, 8, 128, 128, 8, "shared"),

@@ -156,7 +156,10 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
     lengths = SINGLE.get((_kind(whole, terms, tiles), whole.itemsize)) if terms or plain else ()
     if lengths and bytes_ > SHORT_BYTES:
         found = next(((each, keep) for most, each, keep in lengths if bytes_ <= most), None)
-        return found and _rows(replace(whole, keep=found[1]), _threads(whole.vectors, found[0]))
+        if not found:
+            return None
+        each = _threads(whole.vectors, found[0])
+        return _rows(replace(whole, keep=found[1]), each, alone=terms > 0 and whole.itemsize == 2 and MIN_THREADS % each > 0)
     if bytes_ > _single_bytes(whole.aligned, terms, tiles):
         return None
     each = max(_threads(whole.vectors, 2), min(2, whole.vectors))
@@ -164,7 +167,7 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
         return _rows(replace(whole, keep="shared"), _threads(whole.vectors, LAYER_LONG_VECTORS))
     if terms >= COLUMN_TERMS:
         each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
-    return _rows(whole, each)
+    return _rows(whole, each, alone=layer and whole.itemsize == 2)
 
 
 def _kind(whole: RowTileConfig, terms: int, tiles: int) -> str:
@@ -186,11 +189,11 @@ def _layer_threads(whole: RowTileConfig, each: int) -> int:
     return max(2 * WARP, _threads(vectors, 5)) if narrow else max(MIN_THREADS, _threads(vectors, 4))
 
 
-def _rows(whole: RowTileConfig, each: int) -> RowTileConfig:
-    """In CTAs of enough rows: of one, if it is no short one, starts anywhere and has several warps."""
+def _rows(whole: RowTileConfig, each: int, alone: bool = False) -> RowTileConfig:
+    """In CTAs of enough rows: of one, if it is no short one, has several warps, and starts anywhere or should be `alone`."""
     bytes_ = whole.vectors * VECTOR_BYTES
     least = SHORT_ROWS_THREADS if bytes_ <= SHORT_BYTES else MIN_THREADS
-    alone = each >= least or (each > WARP and not whole.aligned and bytes_ > ALONE_BYTES)
+    alone = each >= least or (each > WARP and (alone or not whole.aligned) and bytes_ > ALONE_BYTES)
     return replace(whole, threads=each if alone else ceil_div(least, each) * each, threads_per_row=each)
 
 

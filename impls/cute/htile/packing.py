@@ -1,4 +1,4 @@
-"""Dense rows that are no whole vectors, many in a CTA: their layout, chosen by what a CTA has to do. Without cutlass.
+"""Short dense rows, many in a CTA: their layout, chosen by what a CTA has to do. Without cutlass.
 
 docs/htile.md says how such rows are moved.
 """
@@ -15,6 +15,7 @@ BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
 # Of 4 bytes an element, and of 2 by kind; longer rows are as fast in kernels that take one at a time.
 MOST_ROW_BYTES = {4: 5 * 512, "softmax": 5 * 512, "norm": 5 * 512, "layer": 3 * 1024}
+WHOLE_UNITS = 2, 64  # of LayerNorm's rows that are whole vectors: more than the first, up to the second
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 7 * 512  # of a CTA's first matrix
 MOST_THREADS = 256
@@ -116,14 +117,16 @@ def least_rows(columns: int, itemsize: int) -> int:
 def choose_packed(
     columns: int, itemsize: int, architecture: str = "sm_90", tiles: float = 1, terms: int = 0
 ) -> PackedTileConfig | None:
-    """The layout that costs least, or None where rows are whole vectors or too long; arguments as in `choose`.
+    """The layout that costs least, or None where another kernel is as fast; arguments as in `choose`.
 
     tiles  bytes of the matrices that are read, as multiples of the first one's
     """
     least = least_rows(columns, itemsize)
     kind = ("softmax", "norm", "layer")[terms]
     most = MOST_ROW_BYTES[kind if itemsize == 2 else itemsize]
-    if architecture not in SHARED_BYTES or least == 1 or columns * itemsize > most:
+    fewest, units = WHOLE_UNITS
+    is_served = least > 1 or (terms > 1 and tiles == 1 and fewest < columns * itemsize // VECTOR_BYTES <= units)
+    if architecture not in SHARED_BYTES or not is_served or columns * itemsize > most:
         return None
     found = {}
     for threads in (128, MOST_THREADS):
