@@ -186,12 +186,13 @@ def by_alignment(case, builds: Builds) -> Callable[..., Launch]:
     can_align = case.columns % vector == 0
     found = functools.partial(builds, case, gpu(device.index))
     kernel = functools.cache(lambda aligned, dense: ready([b for b in found(aligned) if dense or "packed" not in b.kernel], device))
+    asks_dense = not can_align or (case.elements > 0 and any("packed" in build.kernel for build in found(True)))
     if case.elements:
-        kernel(can_align, True)
+        kernel(can_align, asks_dense)
 
     def choose(*rows) -> Launch:
         starts = ((t.data_ptr() | t.stride(0) * t.itemsize) & (vector * t.itemsize - 1) for t in rows)
-        return kernel(can_align and not any(starts), _dense(case.columns, *rows))
+        return kernel(can_align and not any(starts), asks_dense and _dense(case.columns, *rows))
 
     return choose
 
@@ -269,7 +270,9 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
 
     rows = dtypes if heads else (*dtypes[:1], *dtypes[3:6])
     can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
-    kernel(can_align, False, True)
+    whole = _plans.norm(columns, names, layer, eps, this, True, dense=True, heads=heads)
+    asks_dense = not can_align or any("packed" in build.kernel for build in whole)
+    kernel(can_align, False, asks_dense)
 
     def choose(x, weight, bias, residual) -> Launch:
         places, strides = x.data_ptr(), x.stride(0) * size
@@ -280,7 +283,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
         if residual is not None:
             places, strides = places | residual.data_ptr(), strides | residual.stride(0) * residual_size
         aligned, is_few = can_align and not (places | strides) & 15, can_align and x.size(0) <= _layouts.FEW_ROWS
-        dense = not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
+        dense = asks_dense and not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
         return kernel(aligned, is_few, dense)
 
     return choose

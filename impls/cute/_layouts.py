@@ -141,12 +141,12 @@ def split_layout(
         held = [(replace(twice, threads=threads, stages=1), most) for threads, most in HELD[crews == 1 :]]
         return next((config for config, most in held if config.vectors_per_thread <= most), twice)
     least, most = RING_WARPS
-    is_wide = twice.cta_vectors * VECTOR_BYTES > WIDE_BYTES[tiles - 1]
+    share = twice.cta_vectors * VECTOR_BYTES
+    is_wide = share > WIDE_BYTES[tiles - 1]
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
     is_tight = crews > 1 and itemsize == 2 and tiles == 1
     groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[is_tight]) if is_wide else (RING_GROUPS, RING_VECTORS)
-    is_narrow = twice.cta_vectors * VECTOR_BYTES <= NARROW_BYTES[crews > 1]
-    layer = LAYER_RINGS[0 if is_narrow else NARROW_RINGS :]
+    layer = LAYER_RINGS if share <= NARROW_BYTES[crews > 1] else LAYER_RINGS[NARROW_RINGS:]
     rings = layer if terms > 1 else [(warps, n, vectors if n > 1 else math.inf) for n in range(groups, 0, -1)]
     tried = ((replace(twice, threads=2 * n * WARP, stages=MOST_STAGES, groups=split), each) for n, split, each in rings)
     ring = next(ring for ring, each in tried if ring.vectors_per_thread * tiles <= each)

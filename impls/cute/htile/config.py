@@ -86,6 +86,10 @@ class Vectors:
         whole = self.columns // self.vector - (self.ctas - 1) * self.cta_vectors
         return (turn + 1) * self.workers + beyond <= min(self.cta_vectors, whole)
 
+    @property
+    def outer_turns(self) -> tuple[int, ...]:
+        return tuple(turn for turn in range(self.vectors_per_thread) if not self.is_inner(turn))
+
     def sides(self, turn: int, beyond: int = 0) -> tuple[bool, bool]:
         """Whether vector number `turn` of a thread may begin before its row, and whether it may be the row's last one.
 
@@ -221,10 +225,6 @@ class RowTileConfig(Vectors, Shared):
     def is_even(self) -> bool:
         """Every thread of every CTA has `vectors_per_thread` vectors, so no column is checked."""
         return not self.lead and self.tile_columns * self.cluster * self.parts == self.columns
-
-    @property
-    def outer_turns(self) -> tuple[int, ...]:
-        return tuple(turn for turn in range(self.vectors_per_thread) if not self.is_inner(turn))
 
     def shared_bytes(self, tiles: int = 1) -> int:
         """The most shared memory of a CTA: `tiles` tiles if rows stay there, the reduction buffer, its mbarriers."""

@@ -159,7 +159,7 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
         if not found:
             return None
         each = _threads(whole.vectors, found[0])
-        return _rows(replace(whole, keep=found[1]), each, alone=terms > 0 and whole.itemsize == 2 and MIN_THREADS % each > 0)
+        return _rows(replace(whole, keep=found[1]), each, one_row=terms > 0 and whole.itemsize == 2 and MIN_THREADS % each > 0)
     if bytes_ > _single_bytes(whole.aligned, terms, tiles):
         return None
     each = max(_threads(whole.vectors, 2), min(2, whole.vectors))
@@ -167,7 +167,7 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
         return _rows(replace(whole, keep="shared"), _threads(whole.vectors, LAYER_LONG_VECTORS))
     if terms >= COLUMN_TERMS:
         each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
-    return _rows(whole, each, alone=layer and whole.itemsize == 2)
+    return _rows(whole, each, one_row=layer and whole.itemsize == 2)
 
 
 def _kind(whole: RowTileConfig, terms: int, tiles: int) -> str:
@@ -189,11 +189,11 @@ def _layer_threads(whole: RowTileConfig, each: int) -> int:
     return max(2 * WARP, _threads(vectors, 5)) if narrow else max(MIN_THREADS, _threads(vectors, 4))
 
 
-def _rows(whole: RowTileConfig, each: int, alone: bool = False) -> RowTileConfig:
-    """In CTAs of enough rows: of one, if it is no short one, has several warps, and starts anywhere or should be `alone`."""
+def _rows(whole: RowTileConfig, each: int, one_row: bool = False) -> RowTileConfig:
+    """In CTAs of enough rows: of one, if it is no short one, has several warps, and starts anywhere or `one_row` is asked for."""
     bytes_ = whole.vectors * VECTOR_BYTES
     least = SHORT_ROWS_THREADS if bytes_ <= SHORT_BYTES else MIN_THREADS
-    alone = each >= least or (each > WARP and (alone or not whole.aligned) and bytes_ > ALONE_BYTES)
+    alone = each >= least or (each > WARP and (one_row or not whole.aligned) and bytes_ > ALONE_BYTES)
     return replace(whole, threads=each if alone else ceil_div(least, each) * each, threads_per_row=each)
 
 

@@ -133,9 +133,8 @@ def number(word: Int64) -> Float32:
 def of_warp(context: SplitContext, warp: Int32, shift: Int32) -> Float32:
     """How many elements of a row a reducing warp has."""
     config, most = context.config, context.config.cta_vectors
-    inner = [turn for turn in range(config.vectors_per_thread) if config.is_inner(turn)]
-    count = Float32(len(inner) * WARP * config.vector)
-    for turn in sorted({*range(config.vectors_per_thread)} - {*inner}):
+    count = Float32((config.vectors_per_thread - len(config.outer_turns)) * WARP * config.vector)
+    for turn in config.outer_turns:
         first = warp * WARP + turn * config.workers
         ends = [context.share + cutlass.min(Int32(index), most) for index in (first, first + WARP)]
         count = count + context.elements(*ends, shift)
