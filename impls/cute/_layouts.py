@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .htile.config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div
+from .htile.config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
 from .htile.crews import SplitTileConfig
 from .htile.layouts import SINGLE_BYTES, choose, choose_few, choose_some
 from .htile.parts import choose_parts, parts_of
@@ -45,8 +45,11 @@ FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 56, 5 * 
 MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
-# Of rows of which a span is seen: vectors of zeros that a thread writes at most, and the longest span of one CTA, in registers.
-ZEROS, SPAN_BYTES, SPAN_THREADS = 3, 32 * 1024, 512
+# Of rows of which a span is seen: vectors of zeros that a thread writes at most; the longest span of one CTA, in registers; its
+# threads from SINGLE_BYTES on, and the most. Whole rows of EDGE_COLUMNS or more that start anywhere have fewer, with EDGE_VECTORS or
+# a few more each.
+ZEROS, SPAN_BYTES, SPAN_THREADS, MOST_SPAN_THREADS = 3, 32 * 1024, 384, 512
+EDGE_VECTORS, MOST_EDGE_VECTORS, EDGE_THREADS, EDGE_COLUMNS = 5, 7, (64, 256), 128
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,16 @@ def span_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool, window: i
     whole = SpanTileConfig(columns, itemsize, aligned=aligned, window=window)
     seen = (whole.held * whole.vector, itemsize, gpu, True) if whole.is_windowed else (columns, itemsize, gpu, aligned)
     found: Iterable[RowTileConfig] = layouts(*seen)
+    if not (aligned or whole.is_windowed) and columns >= EDGE_COLUMNS and gpu.architecture in MAX_CLUSTER:
+        each, (least, most) = ceil_div(whole.vectors, EDGE_VECTORS), EDGE_THREADS
+        each = power(each) if each <= WARP else min(ceil_div(each, WARP) * WARP, most)
+        if whole.vectors <= MOST_EDGE_VECTORS * each:
+            yield replace(whole, threads=max(each, least), threads_per_row=each)
     if SINGLE_BYTES < whole.held * VECTOR_BYTES <= SPAN_BYTES and gpu.architecture in MAX_CLUSTER:
         found = [replace(whole, threads=SPAN_THREADS, threads_per_row=SPAN_THREADS)]
     for rows in found:
         writers = ceil_div(ceil_div(whole.vectors, ZEROS * rows.cluster), WARP) * WARP
-        each = max(rows.threads_per_row, min(writers, SPAN_THREADS) if writers > WARP else 1)
+        each = max(rows.threads_per_row, min(writers, MOST_SPAN_THREADS) if writers > WARP else 1)
         threads = ceil_div(rows.threads, each) * each
         kept = {"cluster": rows.cluster, "keep": rows.keep, "beside": rows.beside}
         yield replace(whole, **kept, threads=threads, threads_per_row=each)
