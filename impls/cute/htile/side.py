@@ -6,12 +6,21 @@ from dataclasses import dataclass, replace
 
 from .config import MAX_CLUSTER, VECTOR_BYTES, WARP, ceil_div, power
 
-SHORT_BYTES, LONG_BYTES = 256, 128  # side by side in a CTA, of rows that it holds whole in the fewest threads, and of others
-TURN_BYTES, MOST_TURNS = 256, 48  # of a thread: what its registers hold, and what its code does one by one
+# Side by side in a CTA: in the smallest ones, in clusters of up to WIDE_CLUSTER, unless they then have more columns that are not
+# there, by a share of all, or the only such ones; and in others.
+WIDE_BYTES, BYTES, WIDE_CLUSTER, WASTE = 256, 128, 8, 1 / 8
 THREADS = (128, 256, 512)
-NARROW_TURNS = 24  # of vectors of fewer than 16 bytes in the smallest CTAs
-# CTAs of a multiprocessor, of the smallest ones: up to which turns of whole vectors of 16 bits, if columns are whole CTAs' or not.
-RESIDENT_THREADS, MORE_CTAS = 512, ((6, 8, 6), (5, 16, 8))
+# Vectors of a thread, by their bytes, before it has company; of narrow ones half as many. MOST_TURNS where there is no other way.
+TURNS, MOST_BYTES, MOST_TURNS = {16: 16, 8: 12, 4: 24, 2: 27}, 256, 48
+# Threads of a multiprocessor, as CTAs, up to so many vectors of each: narrow ones, those of 32 bits, and of 16 if columns are whole
+# CTAs' or not. With more vectors LEAST_THREADS.
+LEAST_THREADS = 512
+RESIDENT = {
+    "narrow": ((1280, 9), (1024, 27)),
+    "float32": ((768, 11),),
+    "even": ((1280, 3), (1152, 4), (768, 12), (640, 16)),
+    "uneven": ((1280, 3), (1152, 4), (768, 6), (640, 9)),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,11 @@ class SideTileConfig:
         return ceil_div(self.columns, self.width)
 
     @property
+    def missing(self) -> int:
+        """Columns of CTAs that the matrix does not have."""
+        return -self.columns % self.width
+
+    @property
     def steps(self) -> int:
         return ceil_div(self.length, self.cluster)
 
@@ -76,7 +90,7 @@ class SideTileConfig:
     def is_inner(self, turn: int) -> bool:
         """Vector number `turn` of every thread of every CTA is in the matrix."""
         last = self.length - (self.cluster - 1) * self.steps
-        return self.columns % self.width == 0 and (turn + 1) * self.stride <= last
+        return not self.missing and (turn + 1) * self.stride <= last
 
 
 def choose_side(columns: int, length: int, itemsize: int, architecture: str, place: int = 0, largest: int = 16) -> SideTileConfig:
@@ -89,24 +103,28 @@ def choose_side(columns: int, length: int, itemsize: int, architecture: str, pla
     if columns == 1 or architecture not in MAX_CLUSTER:
         raise ValueError(f"no layout for {columns} rows side by side on {architecture}")
     size = start_bytes(columns * itemsize, itemsize, place)
-    most, across = min(MOST_TURNS, TURN_BYTES // size), power(columns * itemsize // size)
-    short, long = (min(WARP, side // size, across) for side in (SHORT_BYTES, LONG_BYTES))
-    lanes = short if length * short <= most * THREADS[0] else long
-    narrow = size < VECTOR_BYTES and NARROW_TURNS * THREADS[0] < length * lanes <= most * THREADS[1]
-    for threads in THREADS[narrow:]:
-        cluster = power(ceil_div(length * lanes, most * threads))
-        if cluster <= largest:
-            return _resident(SideTileConfig(columns, length, itemsize, lanes, cluster, threads, size))
+    first = SideTileConfig(columns, length, itemsize, 1, 1, THREADS[0], size)
+    wide, narrow = (replace(first, lanes=min(WARP, side // size, power(first.strips))) for side in (WIDE_BYTES, BYTES))
+    others, turns, tried = [replace(narrow, threads=threads) for threads in THREADS], TURNS[size], []
+    if size < VECTOR_BYTES:
+        tried = [(wide, turns // 2, 1)]
+        others = others[1:]
+    elif wide.missing - narrow.missing <= WASTE * columns and (narrow.missing or not wide.missing):
+        tried = [(wide, turns, min(largest, WIDE_CLUSTER))]
+    tried += [(config, turns, largest) for config in others]
+    for config, turns, most in [*tried, (others[-1], min(MOST_TURNS, MOST_BYTES // size), largest)]:
+        cluster = power(ceil_div(config.turns, turns))
+        if cluster <= most:
+            return _resident(replace(config, cluster=cluster))
     raise ValueError(f"{length} steps of rows side by side are more than a cluster holds in registers")
 
 
 def _resident(config: SideTileConfig) -> SideTileConfig:
     """With as many CTAs of a multiprocessor as registers suffice for."""
-    if config.threads == THREADS[0] and config.itemsize == 2 and config.bytes == VECTOR_BYTES:
-        for ctas, even, uneven in MORE_CTAS:
-            if config.turns <= (uneven if config.columns % config.width else even):
-                return replace(config, resident=ctas)
-    return replace(config, resident=RESIDENT_THREADS // config.threads)
+    whole = "float32" if config.itemsize == 4 else "uneven" if config.missing else "even"
+    known = RESIDENT[whole if config.bytes == VECTOR_BYTES else "narrow"]
+    threads = next((threads for threads, turns in known if config.turns <= turns), LEAST_THREADS)
+    return replace(config, resident=threads // config.threads)
 
 
 def start_bytes(row_bytes: int, itemsize: int, place: int) -> int:
