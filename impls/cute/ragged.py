@@ -8,9 +8,11 @@ from .htile.config import MAX_CLUSTER, REGISTERS, VECTOR_BYTES, WARP, RowTileCon
 from .htile.segmented import SegmentTileConfig
 
 SHARE_BYTES, VECTORS, MOST_THREADS = 16 * 1024, 4, 512  # of a CTA; VECTORS of a thread, if its row is not longer
-WHOLE_BYTES = 16 * 1024  # of the average segment, from which CTAs share it
-# Threads of a segment for each vector of the average one, for more than some, and at most, of which three CTAs have room.
-SEGMENT_THREADS, MANY_THREADS, MANY, MOST_SEGMENT_THREADS = 0.75, 0.6, 256, 672
+WHOLE_BYTES = {2: 96 * 1024, 4: 16 * 1024}  # of the average segment, by the bytes of an element, from which CTAs share it
+# Threads of a segment for each vector of the average one; from how many on for each fewer, by the bytes of an element; and at most,
+# of which three CTAs have room. Longer segments than LONG_VECTORS have LONG_THREADS, with one vector each.
+SEGMENT_THREADS, MANY_THREADS, MOST_SEGMENT_THREADS = 0.75, {2: (112, 0.5), 4: (256, 0.6)}, 640
+LONG_VECTORS, LONG_THREADS = 3072, 960
 CTA_BYTES = 2048  # of a CTA's short segments together
 WORDS = 48  # for which a thread has 64 registers, or 42 of float32, where more CTAs gain more than what spills costs; else 128
 
@@ -48,19 +50,22 @@ def of_case(case, gpu, aligned):
     builds = [Build("ragged.RaggedSoftmax", config, dtypes, case.params, gpu.arch) for config in whole if config]
     apart = choose_segmented(case.columns, size, segments, aligned)
     alone = Build("segmented.SegmentedSoftmax", apart, dtypes, case.params, gpu.arch)
-    is_whole = builds and (builds[0].config.cluster == 1 or case.columns * size >= segments * WHOLE_BYTES)
+    is_whole = builds and (builds[0].config.cluster == 1 or case.columns * size >= segments * WHOLE_BYTES[size])
     return [*builds, alone] if is_whole else [alone]
 
 
 def choose_segmented(columns: int, itemsize: int, segments: int, aligned: bool = True) -> SegmentTileConfig:
-    """The layout for segments one by one: a thread has up to two vectors, or three; together 1.2 times the average one or more."""
+    """The layout for segments one by one: threads hold as much as the average one or more, if it is not long."""
     bytes_ = columns * itemsize / segments
     vectors = bytes_ / VECTOR_BYTES
-    most = min(SEGMENT_THREADS * vectors, max(MANY, MANY_THREADS * vectors), MOST_SEGMENT_THREADS)
-    each = round(most / WARP) * WARP or max(4, 1 << int(most).bit_length() >> 1)
+    many, fewer = MANY_THREADS[itemsize]
+    most = min(SEGMENT_THREADS * vectors, max(many, fewer * vectors), MOST_SEGMENT_THREADS)
+    step = WARP if most < 4 * WARP else 2 * WARP
+    each = round(most / step) * step or max(4, 1 << int(most).bit_length() >> 1)
+    each = LONG_THREADS if vectors > LONG_VECTORS else each
     threads = max(each, WARP)
     passes = max(1, min(4, ceil_div(segments * each, threads), round(CTA_BYTES * each / threads / bytes_)))
-    turns = 3 if itemsize == 4 and each < WARP else 2
+    turns = 1 if each == LONG_THREADS else 3 if itemsize == 4 and each < WARP else 2
     return SegmentTileConfig(columns, itemsize, segments, threads, each, passes, turns, aligned)
 
 

@@ -14,7 +14,7 @@ from cutlass import Boolean, Float32, Int32, Int64, const_expr
 from ..htile import copy
 from ..htile.config import VECTOR_BYTES, ceil_div
 from ..htile.launch import overlap
-from ..htile.online import exponential, fraction, lowered, merge, reaches_subnormals, reference
+from ..htile.online import LOWEST, exponential, fraction, lowered, merge, reaches_subnormals, reference, rescale
 from ..htile.reduce import ADD, MAX, Reduction, warp_reduce
 from ..htile.registers import VectorRegTile, peak, rounded, widened
 from ..htile.segmented import SegmentTileConfig
@@ -115,7 +115,7 @@ def one(row: Row, begin: Int32, end: Int32, lanes: Int32) -> Int32:
 class Segment:
     """Elements [begin, end) of a row: whole vectors, in turns of the threads that share them, and those beside them, one by one.
 
-    A thread holds the vectors of its first turns. The others are read three times.
+    A thread holds the vectors of its first turns. The others are read twice: first for a maximum and a sum over it.
     """
 
     def __init__(self, row: Row, config: SegmentTileConfig, begin: Int32, end: Int32):
@@ -138,16 +138,16 @@ class Segment:
         top = beside.load().reduce(MAX, -Float32.inf, 0)
         for turn in cutlass.range_constexpr(held):
             top = self.higher(raw.vector(turn), turn, top)
+        own, part = Float32(LOWEST), Float32(0.0)
         for turn in cutlass.range(held, turns, unroll=self.unroll):
-            top = cute.arch.fmax(top, peak(again(self, turn)), nan=True)
+            own, part = joined(again(self, turn), own, part)
 
-        base = lowered(reference(warp_reduce(top, MAX, self.config.group)), self.row.out)
+        top = warp_reduce(cute.arch.fmax(top, own, nan=True), MAX, self.config.group)
+        base = lowered(reference(top), self.row.out)
         beside.store(self.powers(beside.load(), base))
-        total = beside.load().reduce(ADD, Float32(0.0), 0)
+        total = beside.load().reduce(ADD, part * rescale(own, base), 0)
         for turn in cutlass.range_constexpr(held):
             total = self.add(raw.vector(turn), tile.vector(turn), turn, base, total)
-        for turn in cutlass.range(held, turns, unroll=self.unroll):
-            total = self.powers(widened(again(self, turn)), base).reduce(ADD, total, 0)
 
         scale = self.scale(base, total)
         self.write_beside(beside.load() * scale)
@@ -235,6 +235,12 @@ class Segment:
             if is_there:
                 target = cute.make_tensor(self.row.target + place, cute.make_layout(1))
                 target[0] = kept[turn]
+
+
+def joined(vector: cute.Tensor, base: Float32, total: Float32) -> tuple[Float32, Float32]:
+    """The (maximum, sum) of what had `base` and `total`, and of a vector."""
+    higher = cute.arch.fmax(base, peak(vector), nan=True)
+    return higher, exponential(widened(vector), higher).reduce(ADD, total * rescale(base, higher), 0)
 
 
 def again(segment: Segment, turn: Int32) -> cute.Tensor:
