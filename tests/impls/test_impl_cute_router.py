@@ -46,8 +46,8 @@ def test_every_column_has_one_place():
 def test_the_layouts_that_were_fastest():
     asked = ((8, 2, 2), (16, 2, 2), (64, 2, 8), (64, 4, 8), (64, 2, 4), (256, 2, 8), (256, 4, 8), (512, 4, 10), (512, 2, 32))
     found = [choose_topk(*each, "sm_90") for each in asked]
-    assert [c.lanes for c in found] == [1, 2, 4, 8, 4, 8, 16, 32, 16]
-    assert [c.groups for c in found] == [0, 2, 2, 1, 4, 2, 1, 1, 2]
+    assert [c.lanes for c in found] == [1, 2, 4, 4, 4, 8, 16, 32, 16]
+    assert [c.groups for c in found] == [0, 2, 2, 2, 4, 1, 1, 1, 2]
     assert choose_topk(512, 4, 32, "sm_90").threads == 32
 
 

@@ -10,8 +10,8 @@ from .side import start_bytes
 
 MOST_EXPERTS, MOST_CHOSEN = 1024, 32
 DIRECT = 8  # columns that a thread sorts at once
-NARROW_BYTES, NARROW_LANES, LEAST_LANES = 128, 4, 8  # and lanes of a narrow row; lanes of others
-LANE_BYTES, GROUP = 64, 8  # of a row per lane; the fewest columns per pair of maxima
+LANES, LANE_BYTES = 4, 64  # of a row at least, if it has as many vectors; of a row per lane
+GROUP = 8  # the fewest columns per pair of maxima, where there is little room for candidates
 MANY, MANY_GROUPS = 16, 32  # chosen, above which a row has half a warp at most; its pairs of maxima
 FEW, FEW_GROUPS = 4, 16  # chosen, whose bound must be closer, as there is room for few candidates
 THREADS, HEAVY_BYTES = 128, 128  # of a CTA; of a thread, from which CTAs of one warp are faster
@@ -92,11 +92,10 @@ def choose_topk(columns: int, itemsize: int, k: int, architecture: str, place: i
     if block <= max(DIRECT, candidates):
         slots = min(block, DIRECT)
         return TopkConfig(columns, itemsize, k, block // slots, slots, 0, THREADS, size)
-    is_narrow = block * itemsize <= NARROW_BYTES
-    lanes = min(block * itemsize // VECTOR_BYTES, NARROW_LANES) if is_narrow else max(LEAST_LANES, block * itemsize // LANE_BYTES)
-    lanes = min(lanes, WARP // 2 if k > MANY else WARP)
-    groups = min(2 * power(k), max(power(k), block // GROUP)) if k > FEW else min(FEW_GROUPS, 2 * block // GROUP)
-    groups = MANY_GROUPS if k > MANY else groups
+    bytes_ = block * itemsize
+    lanes = min(bytes_ // VECTOR_BYTES, max(LANES, bytes_ // LANE_BYTES), WARP // 2 if k > MANY else WARP)
+    groups = MANY_GROUPS if k > MANY else power(k) if candidates >= 2 * k else min(2 * power(k), max(power(k), block // GROUP))
+    groups = groups if k > FEW else min(FEW_GROUPS, 2 * block // GROUP)
     groups = min(max(1, groups // lanes), block // lanes // 2)
-    threads = WARP if block * itemsize // lanes >= HEAVY_BYTES else THREADS
+    threads = WARP if bytes_ // lanes >= HEAVY_BYTES else THREADS
     return TopkConfig(columns, itemsize, k, lanes, max(1, candidates // lanes), groups, threads, size)
