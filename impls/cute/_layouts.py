@@ -46,8 +46,8 @@ MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
 # Of rows of which a span is seen: vectors of zeros that a thread writes at most; the longest span of one CTA, in registers; its
-# threads from SINGLE_BYTES on, and the most. Whole rows of EDGE_COLUMNS or more that start anywhere have fewer, with EDGE_VECTORS or
-# a few more each.
+# threads from SINGLE_BYTES on, and the most. Whole rows of EDGE_COLUMNS or more that start anywhere have fewer, with EDGE_VECTORS
+# or a few more each.
 ZEROS, SPAN_BYTES, SPAN_THREADS, MOST_SPAN_THREADS = 3, 32 * 1024, 384, 512
 EDGE_VECTORS, MOST_EDGE_VECTORS, EDGE_THREADS, EDGE_COLUMNS = 5, 7, (64, 256), 128
 
