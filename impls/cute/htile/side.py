@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 
 from .config import MAX_CLUSTER, VECTOR_BYTES, WARP, ceil_div, power
 
-# Side by side in a CTA: in the smallest ones, in clusters of up to WIDE_CLUSTER, unless they then have more columns that are not
-# there, by a share of all, or the only such ones; and in others.
+# Side by side in a CTA: WIDE_BYTES with the fewest threads and in clusters of up to WIDE_CLUSTER, if that does not leave more
+# places without a column than WASTE of all columns, nor any where BYTES leave none; else BYTES.
 WIDE_BYTES, BYTES, WIDE_CLUSTER, WASTE = 256, 128, 8, 1 / 8
 THREADS = (128, 256, 512)
-# Vectors of a thread, by their bytes, before it has company; of narrow ones half as many. MOST_TURNS where there is no other way.
+# The most vectors of a thread, by their bytes, and half as many narrow ones with the fewest threads; MOST_TURNS, or MOST_BYTES, if
+# rows are too long otherwise.
 TURNS, MOST_BYTES, MOST_TURNS = {16: 16, 8: 12, 4: 24, 2: 27}, 256, 48
-# Threads of a multiprocessor, as CTAs, up to so many vectors of each: narrow ones, those of 32 bits, and of 16 if columns are whole
-# CTAs' or not. With more vectors LEAST_THREADS.
+# For how many threads of a multiprocessor registers suffice, by the most vectors of each: narrow ones, those of 32 bits, and of 16
+# with columns for whole CTAs or not. With more vectors LEAST_THREADS.
 LEAST_THREADS = 512
 RESIDENT = {
     "narrow": ((1280, 9), (1024, 27)),
@@ -61,7 +62,7 @@ class SideTileConfig:
 
     @property
     def missing(self) -> int:
-        """Columns of CTAs that the matrix does not have."""
+        """Columns of the last CTA, or cluster, that the matrix does not have."""
         return -self.columns % self.width
 
     @property
