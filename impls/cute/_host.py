@@ -43,7 +43,8 @@ ARGUMENTS = {
     "parts.Softmax": ("matrix", "matrix", "workspace"),
     "softmax_backward.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "split_softmax_backward.SplitSoftmaxBackward": ("matrix", "matrix", "matrix", "workspace"),
-    "losses.CrossEntropy": ("matrix", "rows", "rows", "matrix"),
+    "streamed.CrossEntropy": ("matrix", "rows", "rows"),
+    "losses.CrossEntropyBoth": ("matrix", "rows", "rows", "matrix"),
     "losses.CrossEntropyBackward": ("matrix", "rows", "rows", "rows", "matrix"),
     "masks.MaskedSoftmax": ("matrix", "matrix", "matrix"),
     "causal.CausalSoftmax": ("matrix", "rows", "rows", "matrix"),
@@ -80,6 +81,11 @@ class Build:
     dtypes: tuple[str, ...]
     flags: tuple[tuple[str, Any], ...] = ()
     arch: str = "sm_90a"
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it takes only rows that touch one another."""
+        return isinstance(self.config, PackedTileConfig) or getattr(self.config, "alike", False)
 
     def arguments(self, rows, heads=1, blocks=1) -> list[tuple[str, tuple[Any, ...], str]]:
         """(what, shape, dtype) of each argument for `rows` rows."""
@@ -166,7 +172,7 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
         align = VECTOR_BYTES
     stride: tuple[Any, ...] = (1,)
     if len(shape) > 1:
-        is_dense = what in ("matrix", "chosen") and (is_alike or isinstance(config, PackedTileConfig | SideTileConfig | TopkConfig))
+        is_dense = what in ("matrix", "chosen") and (build.is_dense or isinstance(config, SideTileConfig | TopkConfig))
         stride = (shape[-1] if is_dense else cute.sym_int64(divisibility=align // itemsize), *shape[2:], 1)
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 

@@ -185,8 +185,8 @@ def by_alignment(case, builds: Builds) -> Callable[..., Launch]:
     device, vector = torch.device("cuda", torch.cuda.current_device()), VECTOR_BYTES // ITEM_BYTES[case.dtype]
     can_align = case.columns % vector == 0
     found = functools.partial(builds, case, gpu(device.index))
-    kernel = functools.cache(lambda aligned, dense: ready([b for b in found(aligned) if dense or "packed" not in b.kernel], device))
-    asks_dense = not can_align or (case.elements > 0 and any("packed" in build.kernel for build in found(True)))
+    kernel = functools.cache(lambda aligned, dense: ready([b for b in found(aligned) if dense or not b.is_dense], device))
+    asks_dense = not can_align or (case.elements > 0 and any(build.is_dense for build in found(True)))
     if case.elements:
         kernel(can_align, asks_dense)
 
@@ -271,7 +271,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
     rows = dtypes if heads else (*dtypes[:1], *dtypes[3:6])
     can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
     whole = _plans.norm(columns, names, layer, eps, this, True, dense=True, heads=heads)
-    asks_dense = not can_align or any("packed" in build.kernel for build in whole)
+    asks_dense = not can_align or any(build.is_dense for build in whole)
     kernel(can_align, False, asks_dense)
 
     def choose(x, weight, bias, residual) -> Launch:

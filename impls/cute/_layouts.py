@@ -42,6 +42,7 @@ HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the m
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
 FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 56, 5 * 2**18, 2**20
+FULL_CTAS = 5
 MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
 MOST_VECTORS_PER_THREAD = 32
@@ -66,6 +67,11 @@ class Gpu:
 
 
 HOPPER = Gpu("sm_90", 132)
+
+
+def fills(rows: int, config: RowTileConfig, gpu: Gpu) -> bool:
+    """Whether rows give each multiprocessor FULL_CTAS or more; with fewer, shorter shares are faster."""
+    return rows * config.cluster >= FULL_CTAS * config.rows * gpu.processors
 
 
 def layouts(

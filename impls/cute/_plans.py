@@ -208,6 +208,14 @@ def _alike(dense: bool, configs: Iterable[Any]) -> Iterator[Any]:
     return (replace(config, alike=dense and not config.aligned) for config in configs)
 
 
+def dense_first(configs: Iterable[RowTileConfig]) -> Iterator[RowTileConfig]:
+    """Each layout for dense matrices, where that is faster, and then for any."""
+    for config in configs:
+        if not config.aligned and config.rows == 1:
+            yield replace(config, alike=True)
+        yield config
+
+
 def packed(
     name: str, columns: int, dtypes: tuple[str, ...], gpu: Gpu, dense: bool, tiles: float = 1, terms: int = 0, flags=()
 ) -> Iterator[Build]:

@@ -1,6 +1,6 @@
 """Cross-entropy, its gradient, and both in one pass in CuTe DSL: a softmax whose rows end in a loss.
 
-here -> kernels/losses.py, in the layouts of softmax
+here -> kernels/streamed.py, or where a gradient is written kernels/losses.py, in the layouts of htile/losses.py
 
 In place as well: a vector is stored by the thread that has read it, and after its last use.
 """
@@ -12,10 +12,9 @@ from softbench import Unsupported, implementation
 
 from . import _launch, _layouts, _plans
 from ._host import Build
-from .htile.config import SAFE_CLUSTER, RowTileConfig, ceil_div, power
-from .htile.layouts import choose_apart, choose_few
-
-MOST_BYTES, LEAST_VECTORS, THREADS = 32 * 1024, 6, 256  # of a CTA's share, of a thread, of a CTA, where a row is only read
+from .htile.config import MAX_CLUSTER
+from .htile.layouts import choose_few
+from .htile.losses import choose_apart, choose_held, streamed_layouts
 
 
 @implementation(
@@ -35,8 +34,8 @@ def cute_losses(case):
         dlogits = None if is_alone else logits if is_over else make(case.shape, dtype=dtype)
         if case.elements:
             rows = _launch.as_matrix(logits, case.columns)
-            out = dlogits if is_alone else rows if is_over else dlogits.view(rows.shape)
-            kernel(rows)(rows, target, *given, *loss, out)
+            out = () if is_alone else (rows,) if is_over else (dlogits.view(rows.shape),)
+            kernel(rows)(rows, target, *given, *loss, *out)
             if is_over and rows.data_ptr() != logits.data_ptr():
                 logits.copy_(rows.view(logits.shape))
         return dlogits if given else loss[0] if is_alone else (*loss, dlogits)
@@ -58,25 +57,30 @@ def check(case):
 def of_case(case, gpu, aligned):
     """The builds of a case, at least one, as `_plans.of_case`."""
     check(case)
-    columns, size, kernel = case.columns, _plans.ITEM_BYTES[case.dtype], "losses.CrossEntropy"
-    dtypes = (case.dtype, "int64", "float32", "" if case.operator == "cross_entropy" else case.out_dtype)
-    layouts = list(_layouts.layouts(columns, size, gpu, aligned))
-    if case.operator.endswith("backward"):
-        kernel, dtypes = f"{kernel}Backward", (*dtypes[:3], "float32", case.out_dtype)
-        layouts = [choose_apart(columns, size, aligned)]
-    elif (times := _layouts.few_times(case.rows, columns, size, gpu, aligned)).get("cluster", inf) < times.get("some", 0):
-        layouts.insert(0, choose_few(columns, size, gpu.architecture, aligned))
-    elif layouts and case.operator == "cross_entropy":
-        layouts = [*only_read(columns, size, aligned), *(half for half in layouts[1:2] if half.keep == "shared"), *layouts]
-    if not layouts:
+    if gpu.architecture not in MAX_CLUSTER:
+        raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
+    rows, (columns, size) = case.rows, (case.columns, _plans.ITEM_BYTES[case.dtype])
+    if case.operator == "cross_entropy":
+        kernel, dtypes = "streamed.CrossEntropy", (case.dtype, "int64", "float32")
+        layouts = streamed_layouts(rows, columns, size, gpu.processors, aligned)
+    elif case.operator.endswith("backward"):
+        kernel, dtypes = "losses.CrossEntropyBackward", (case.dtype, "int64", "float32", "float32", case.out_dtype)
+        layouts = _plans.dense_first([choose_apart(columns, size, aligned)])
+    else:
+        kernel, dtypes = "losses.CrossEntropyBoth", (case.dtype, "int64", "float32", case.out_dtype)
+        layouts = _plans.dense_first(with_gradient(rows, columns, size, gpu, aligned))
+    builds = [Build(kernel, layout, dtypes, case.params, gpu.arch) for layout in layouts]
+    if not builds:
         raise Unsupported(f"{columns} columns of {case.dtype}: no layout on {gpu.architecture}")
-    return [Build(kernel, layout, dtypes, case.params, gpu.arch) for layout in layouts]
+    return builds
 
 
-def only_read(columns: int, size: int, aligned: bool):
-    """The layout of rows in registers that a loss has room for, of 20 to 32 KiB a CTA. Others are faster in half the clusters."""
-    cluster = power(ceil_div(columns * size, MOST_BYTES))
-    if aligned and cluster <= SAFE_CLUSTER:
-        config = RowTileConfig(columns, size, cluster, THREADS, THREADS)
-        if config.vectors_per_thread >= LEAST_VECTORS:
-            yield config
+def with_gradient(rows: int, columns: int, size: int, gpu, aligned: bool):
+    """The layouts of rows that stay until their gradient is written."""
+    times = _layouts.few_times(rows, columns, size, gpu, aligned)
+    held = choose_held(columns, size, aligned, gpu.architecture)
+    if times.get("cluster", inf) < times.get("some", 0):
+        yield choose_few(columns, size, gpu.architecture, aligned)
+    elif held and _layouts.fills(rows, held, gpu):
+        yield held
+    yield from _layouts.layouts(columns, size, gpu, aligned)

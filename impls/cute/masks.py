@@ -7,6 +7,7 @@ from softbench import Unsupported, implementation
 
 from . import _launch, _layouts, _plans
 from ._host import Build
+from .htile.layouts import choose_masked
 
 
 @implementation(
@@ -53,7 +54,8 @@ def masked(case, gpu, aligned):
     dtypes, size = (case.dtype, mask, case.out_dtype), _plans.ITEM_BYTES[case.dtype]
     tiles, dense = 1 + _plans.ITEM_BYTES.get(mask, 1) / size, case.layout == "contiguous"
     builds = list(_plans.packed("MaskedSoftmax", case.columns, dtypes, gpu, dense, tiles, flags=case.params))
-    layouts = _layouts.layouts(case.columns, size, gpu, aligned, tiles=2)
+    held = choose_masked(case.columns, size, _plans.ITEM_BYTES.get(mask, 1), aligned, gpu.architecture)
+    layouts = _plans.dense_first([*filter(None, [held]), *_layouts.layouts(case.columns, size, gpu, aligned, tiles=2)])
     return builds + [Build("masks.MaskedSoftmax", layout, dtypes, case.params, gpu.arch) for layout in layouts]
 
 

@@ -76,7 +76,8 @@ def test_importing_the_functions_imports_no_compiler():
         (case((4, 4096), "float16", "float32", "rmsnorm"), "write float16"),
         (case((4, 10**8), "float32", operator="softmax_backward"), "no layout"),
         (case((4, 8), "float32", "float16", "cross_entropy_backward"), "float32 to float16"),
-        (case((4, 10**8), "float32", operator="cross_entropy"), "no layout"),
+        (case((4, 10**8), "float32", operator="cross_entropy_both"), "no layout"),
+        (case((4, 2**31), operator="cross_entropy"), "no layout"),
         (case((4, 10**8), "float32", operator="masked_softmax", params=MASKS["masked_softmax"]), "no layout"),
         (case((4, 10**8), operator="causal_softmax", params=(CAUSAL[0], ("window", 10**8), CAUSAL[2])), "no layout"),
         (case((), operator="rmsnorm"), "dimension"),
@@ -233,18 +234,8 @@ def test_a_router_hands_over_dense_rows_from_any_place(kernel, skip, bytes_):
 def test_few_rows_of_a_loss_have_more_ctas():
     asked = (case((n, 65536), operator="cross_entropy_both", params=PARAMS) for n in (4096, 8))
     many, few = (losses.of_case(each, _layouts.HOPPER, True) for each in asked)
-    assert few[1:] == many
+    assert few[1:] == many[1:]
     assert few[0].config.keep == "registers"
-
-
-@pytest.mark.parametrize(("dtype", "size"), [("bfloat16", 2), ("float32", 4)])
-def test_rows_that_are_only_read_have_fewer_ctas_or_are_in_registers(dtype, size):
-    for kib in range(17, 512, 15):
-        asked = [case((4096, kib * 1024 // size), dtype, operator=operator, params=PARAMS) for operator in LOSSES[::2]]
-        (first, *_), (both, *_) = ([build.config for build in losses.of_case(each, _layouts.HOPPER, True)] for each in asked)
-        has_much = kib <= 256 and 20 < kib / first.cluster <= 32
-        assert (first.keep == "registers") == has_much or first == both, kib
-        assert first == both or first.cluster < both.cluster or has_much, kib
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ MOST_FEW_THREADS = 512
 SOME_BYTES, SOME_SHARE_BYTES = {2: 64 * KIB, 4: 24 * KIB}, 8 * KIB
 GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
 CTA_BYTES = 1024  # of shared memory, that each CTA costs besides
-APART_THREADS, APART_VECTORS = 256, 2
+MASKED_VECTORS, MOST_MASKED_THREADS = (4, 5), 320  # the second with a mask of bytes
 
 
 def choose(
@@ -140,12 +140,25 @@ def spread_bytes(clusters):
     return (SHARED_BYTES["sm_90"] // CTA_BYTES + 1) // ((clusters + GROUPS_OF_16 - 1) // GROUPS_OF_16) * CTA_BYTES - CTA_BYTES
 
 
-def choose_apart(columns: int, itemsize: int, aligned: bool = True) -> RowTileConfig:
-    """The layout for rows of any length that nothing is summed over: CTAs of APART_THREADS, APART_VECTORS per thread."""
-    whole, each = RowTileConfig(columns, itemsize, aligned=aligned, apart=True), APART_THREADS * APART_VECTORS
-    if whole.vectors <= each:
-        return _single(replace(whole, apart=False), 0, 1)
-    return _clusters(whole, ceil_div(whole.vectors, each), APART_THREADS)
+def choose_masked(
+    columns: int, itemsize: int, mask_size: int, aligned: bool = True, architecture: str = "sm_90"
+) -> RowTileConfig | None:
+    """The layout for rows under a mask, both in registers; None for short ones and for the longest."""
+    whole, vectors = RowTileConfig(columns, itemsize, aligned=aligned), MASKED_VECTORS[mask_size < itemsize]
+    if columns * itemsize <= SINGLE_BYTES or architecture not in MAX_CLUSTER:
+        return None
+    found = (fewest_ctas(whole, each, MOST_MASKED_THREADS, MAX_CLUSTER[architecture]) for each in (vectors, vectors + 1))
+    return next(filter(None, found), None)
+
+
+def fewest_ctas(whole: RowTileConfig, vectors: int, most: int, largest: int) -> RowTileConfig | None:
+    """Rows over the fewest CTAs of up to `most` threads of as many vectors; None if a cluster has too few."""
+    for cluster in (1 << i for i in range(largest.bit_length())):
+        each = whole.share(cluster)
+        threads = _threads(each, vectors)
+        if threads <= most:
+            return _clusters(whole, cluster, threads)
+    return None
 
 
 def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -> RowTileConfig | None:

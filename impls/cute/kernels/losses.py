@@ -1,4 +1,4 @@
-"""Cross-entropy over rows, alone or with its gradient: load -> max -> exp -> sum -> loss -> normalise -> store."""
+"""Cross-entropy over rows with its gradient, and the gradient alone: load -> max -> exp -> sum -> loss -> normalise -> store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cutlass import Boolean, Float32, Int32, Int64, const_expr
 from ..htile.config import RowTileConfig
 from ..htile.launch import launch_rows, overlap
 from ..htile.online import merge, normalised, rescale
-from ..htile.reduce import ADD, MAX, warp_reduce
+from ..htile.reduce import ADD, MAX, Reduction, warp_reduce
 from ..htile.rows import RowContext, RowStorer
 from .softmax import Powers
 
 
-class CrossEntropy:
-    """The loss of each row x of logits for its target, and its gradient unless dlogits is None; a callable for `cute.compile`.
+class CrossEntropyBoth:
+    """The loss of each row x of logits for its target, and its gradient; a callable for `cute.compile`.
 
     lse     = log(sum(exp(x)))
     loss    = (1 - smoothing) * (lse - x[target]) + smoothing * (lse - mean(x)) + z * lse^2
@@ -50,17 +50,31 @@ class CrossEntropy:
                 even = context.masked(turn, values * (smoothing / config.columns)).reduce(ADD, even, 0)
         maximum = warp_reduce(maximum, MAX, config.group)
 
-        output = logits if const_expr(dlogits is None) else dlogits
-        powers = Powers(context, row, maximum, output.element_type, log=dlogits is None)
+        powers = Powers(context, row, maximum, dlogits.element_type, log=False)
         total = warp_reduce(powers.total(), ADD, config.group)
+        base, total, lse = self.finish(goal, loss, logit, context.reduction, powers.base, total, even)
+        grown, out = 1.0 + 2.0 * z * lse, RowStorer(context, dlogits)
+        scale, less = powers.scale(base, total) * grown, smoothing / config.columns
+        for turn in cutlass.range_constexpr(config.vectors_per_thread):
+            power = powers.normalised(turn, base, scale)
+            out.store(turn, goal.counted(power - less if const_expr(smoothing > 0) else power))
+        right = rescale(logit, base) * cute.arch.rcp_approx(total) * grown
+        goal.patch(dlogits, right - (less + 1.0 - smoothing))
+
+    @cute.jit
+    def finish(
+        self, goal: Target, loss: cute.Tensor, logit: Float32, reduction: Reduction, base: Float32, total: Float32, even: Float32
+    ) -> tuple[Float32, Float32, Float32]:
+        """Write the loss, from each warp's base and sum and each thread's share of the mean; the row's base, sum and lse."""
+        smoothing, z = self.smoothing, self.z
         if const_expr(smoothing > 0):
-            even = warp_reduce(even, ADD, config.group)
-            base, total = merge(powers.base, total, context.reduction, (even, even))
-            if const_expr(config.peers > 1):
-                even = context.reduction.gather(2, 0, 0.0).reduce(ADD, Float32(0.0), 0)
-                even = warp_reduce(even, ADD, context.reduction.reach)
+            even = warp_reduce(even, ADD, self.config.group)
+            base, total = merge(base, total, reduction, (even, even))
+            if const_expr(self.config.peers > 1):
+                even = reduction.gather(2, 0, 0.0).reduce(ADD, Float32(0.0), 0)
+                even = warp_reduce(even, ADD, reduction.reach)
         else:
-            base, total = merge(powers.base, total, context.reduction)
+            base, total = merge(base, total, reduction)
 
         logarithm = cute.math.log(total, fastmath=True)
         lse = base + logarithm
@@ -68,17 +82,10 @@ class CrossEntropy:
         if const_expr(smoothing > 0):
             value = value + smoothing * lse - even
         goal.write(loss, value + z * lse * lse if const_expr(z > 0) else value)
-        if const_expr(dlogits is not None):
-            grown, out = 1.0 + 2.0 * z * lse, RowStorer(context, dlogits)
-            scale, less = powers.scale(base, total) * grown, smoothing / config.columns
-            for turn in cutlass.range_constexpr(config.vectors_per_thread):
-                power = powers.normalised(turn, base, scale)
-                out.store(turn, goal.counted(power - less if const_expr(smoothing > 0) else power))
-            right = rescale(logit, base) * cute.arch.rcp_approx(total) * grown
-            goal.patch(dlogits, right - (less + 1.0 - smoothing))
+        return base, total, lse
 
 
-class CrossEntropyBackward(CrossEntropy):
+class CrossEntropyBackward(CrossEntropyBoth):
     """The gradient from lse and dloss, (rows,) float32, by which it is multiplied."""
 
     @cute.jit
