@@ -82,7 +82,7 @@ def test_batches_are_whole_rows_and_nothing_twice():
 def test_few_rows_that_are_read_once_have_clusters_that_fill_the_gpu():
     for rows, columns, size in drawn():
         first, *rest = streamed_layouts(rows, columns, size, PROCESSORS, columns * size % 16 == 0)
-        assert first.cluster == 1 or rows * first.cluster < 2 * CTAS * PROCESSORS
+        assert first.cluster == 1 or rows * first.cluster < 2 * CTAS[size] * PROCESSORS
         assert first.cluster == 1 or first.cta_vectors >= 500
         assert [config.cluster for config in rest] == [8] * (first.cluster > 8)
 

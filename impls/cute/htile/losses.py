@@ -10,7 +10,7 @@ from .layouts import SINGLE_BYTES, fewest_ctas
 
 # Measured on an H200 (docs/notes/performance.md). A row that is read once has a cluster if rows do not fill the GPU, of as many
 # CTAs as that takes and as leave each SHARE vectors, or WIDE_SHARE in the largest cluster, for which there is no room everywhere.
-CTAS = 9  # of a multiprocessor, which fill it
+CTAS = {2: 9, 4: 4}  # of a multiprocessor, which fill it, by bytes of an element
 SHARE, WIDE_SHARE, WIDE_CLUSTER = 500, 1000, 16
 # The most vectors of a thread of a short row, and of one that warps read once; the fewest neighbouring threads; the most threads,
 # and those of the longest shares.
@@ -59,7 +59,7 @@ def streamed_layouts(rows: int, columns: int, itemsize: int, processors: int, al
     cluster = 1
     if columns > MOST_COLUMNS:
         return
-    while rows * cluster < CTAS * processors and whole.share(2 * cluster) >= _least(2 * cluster):
+    while rows * cluster < CTAS[itemsize] * processors and whole.share(2 * cluster) >= _least(2 * cluster):
         cluster *= 2
     yield _streamed(whole, cluster)
     if cluster > SAFE_CLUSTER:

@@ -14,8 +14,8 @@ from ..htile.rows import RowContext, RowStorer
 from .softmax import Powers
 
 
-class CrossEntropyBoth:
-    """The loss of each row x of logits for its target, and its gradient; a callable for `cute.compile`.
+class Loss:
+    """The loss of each row x of logits for its target, its gradient, or both; a callable for `cute.compile`.
 
     lse     = log(sum(exp(x)))
     loss    = (1 - smoothing) * (lse - x[target]) + smoothing * (lse - mean(x)) + z * lse^2
@@ -27,6 +27,33 @@ class CrossEntropyBoth:
 
     def __init__(self, config: RowTileConfig, ignore: int, smoothing: float, z: float):
         self.config, self.ignore, self.smoothing, self.z = config, ignore, smoothing, z
+
+    @cute.jit
+    def finish(
+        self, goal: Target, loss: cute.Tensor, logit: Float32, reduction: Reduction, base: Float32, total: Float32, even: Float32
+    ) -> tuple[Float32, Float32, Float32]:
+        """Write the loss, from each warp's base and sum and each thread's share of the mean; the row's base, sum and lse."""
+        smoothing, z = self.smoothing, self.z
+        if const_expr(smoothing > 0):
+            even = warp_reduce(even, ADD, self.config.group)
+            base, total = merge(base, total, reduction, (even, even))
+            if const_expr(self.config.peers > 1):
+                even = reduction.gather(2, 0, 0.0).reduce(ADD, Float32(0.0), 0)
+                even = warp_reduce(even, ADD, reduction.reach)
+        else:
+            base, total = merge(base, total, reduction)
+
+        logarithm = cute.math.log(total, fastmath=True)
+        lse = base + logarithm
+        value = (1.0 - smoothing) * (base - logit + logarithm)
+        if const_expr(smoothing > 0):
+            value = value + smoothing * lse - even
+        goal.write(loss, value + z * lse * lse if const_expr(z > 0) else value)
+        return base, total, lse
+
+
+class CrossEntropyBoth(Loss):
+    """The loss, and the gradient of a row that stays until then."""
 
     @cute.jit
     def __call__(self, logits, target, loss, dlogits, stream):
@@ -61,31 +88,8 @@ class CrossEntropyBoth:
         right = rescale(logit, base) * cute.arch.rcp_approx(total) * grown
         goal.patch(dlogits, right - (less + 1.0 - smoothing))
 
-    @cute.jit
-    def finish(
-        self, goal: Target, loss: cute.Tensor, logit: Float32, reduction: Reduction, base: Float32, total: Float32, even: Float32
-    ) -> tuple[Float32, Float32, Float32]:
-        """Write the loss, from each warp's base and sum and each thread's share of the mean; the row's base, sum and lse."""
-        smoothing, z = self.smoothing, self.z
-        if const_expr(smoothing > 0):
-            even = warp_reduce(even, ADD, self.config.group)
-            base, total = merge(base, total, reduction, (even, even))
-            if const_expr(self.config.peers > 1):
-                even = reduction.gather(2, 0, 0.0).reduce(ADD, Float32(0.0), 0)
-                even = warp_reduce(even, ADD, reduction.reach)
-        else:
-            base, total = merge(base, total, reduction)
 
-        logarithm = cute.math.log(total, fastmath=True)
-        lse = base + logarithm
-        value = (1.0 - smoothing) * (base - logit + logarithm)
-        if const_expr(smoothing > 0):
-            value = value + smoothing * lse - even
-        goal.write(loss, value + z * lse * lse if const_expr(z > 0) else value)
-        return base, total, lse
-
-
-class CrossEntropyBackward(CrossEntropyBoth):
+class CrossEntropyBackward(Loss):
     """The gradient from lse and dloss, (rows,) float32, by which it is multiplied."""
 
     @cute.jit

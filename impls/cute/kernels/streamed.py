@@ -13,11 +13,11 @@ from ..htile.losses import StreamTileConfig
 from ..htile.online import LOWEST, exponential, reference, rescale
 from ..htile.reduce import ADD, MAX, Reduction, warp_reduce
 from ..htile.registers import VectorRegTile, peak, widened
-from .losses import CrossEntropyBoth, Target
+from .losses import Loss, Target
 
 
-class CrossEntropy(CrossEntropyBoth):
-    """The loss of each row, without its gradient; a callable for `cute.compile`."""
+class CrossEntropy(Loss):
+    """The loss alone."""
 
     @cute.jit
     def __call__(self, logits, target, loss, stream):
