@@ -12,7 +12,6 @@ from softbench import Unsupported, implementation
 
 from . import _launch, _layouts, _plans
 from ._host import Build
-from .htile.config import MAX_CLUSTER
 from .htile.layouts import choose_few
 from .htile.losses import choose_apart, choose_held, streamed_layouts
 
@@ -57,18 +56,16 @@ def check(case):
 def of_case(case, gpu, aligned):
     """The builds of a case, at least one, as `_plans.of_case`."""
     check(case)
-    if gpu.architecture not in MAX_CLUSTER:
-        raise Unsupported(f"{case.columns} columns of {case.dtype}: no layout on {gpu.architecture}")
-    rows, (columns, size) = case.rows, (case.columns, _plans.ITEM_BYTES[case.dtype])
+    columns, size = case.columns, _plans.ITEM_BYTES[case.dtype]
     if case.operator == "cross_entropy":
         kernel, dtypes = "streamed.CrossEntropy", (case.dtype, "int64", "float32")
-        layouts = streamed_layouts(rows, columns, size, gpu.processors, aligned)
+        layouts = streamed_layouts(case.rows, columns, size, gpu.processors, aligned, gpu.architecture)
     elif case.operator.endswith("backward"):
         kernel, dtypes = "losses.CrossEntropyBackward", (case.dtype, "int64", "float32", "float32", case.out_dtype)
         layouts = _plans.dense_first([choose_apart(columns, size, aligned)])
     else:
         kernel, dtypes = "losses.CrossEntropyBoth", (case.dtype, "int64", "float32", case.out_dtype)
-        layouts = _plans.dense_first(with_gradient(rows, columns, size, gpu, aligned))
+        layouts = _plans.dense_first(with_gradient(case.rows, columns, size, gpu, aligned))
     builds = [Build(kernel, layout, dtypes, case.params, gpu.arch) for layout in layouts]
     if not builds:
         raise Unsupported(f"{columns} columns of {case.dtype}: no layout on {gpu.architecture}")

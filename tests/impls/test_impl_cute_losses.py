@@ -13,12 +13,13 @@ from support.emulated_memory import tensor, values
 
 from impls.cute import _layouts, losses, masks
 from impls.cute.htile.losses import CTAS, StreamTileConfig, streamed_layouts
+from softbench import Unsupported
 from softbench.cases import operators
 from softbench.measure.check import compare
 from softbench.measure.worker import loading
 from softbench.model import Case
 
-WARP, PROCESSORS = 32, _layouts.HOPPER.processors
+PROCESSORS = _layouts.HOPPER.processors
 STREAMED = [
     StreamTileConfig(1400, 2, 1, 64, 64, together=2),
     StreamTileConfig(8192, 2, 1, 64, 64, together=4),  # whole batches
@@ -87,9 +88,20 @@ def test_few_rows_that_are_read_once_have_clusters_that_fill_the_gpu():
         assert [config.cluster for config in rest] == [8] * (first.cluster > 8)
 
 
+def test_a_gpu_whose_clusters_nobody_knows_has_gradients_alone():
+    """Their CTAs exchange nothing."""
+    for operator in ("cross_entropy", "cross_entropy_both", "cross_entropy_backward"):
+        case, gpu = Case(operator, (64, 4096), "bfloat16", "bfloat16", params=PLAIN), _layouts.Gpu("sm_120", 100)
+        if operator.endswith("backward"):
+            assert losses.of_case(case, gpu, True)
+        else:
+            with pytest.raises(Unsupported, match="no layout on sm_120"):
+                losses.of_case(case, gpu, True)
+
+
 @pytest.mark.parametrize("operator", ["cross_entropy", "cross_entropy_both", "cross_entropy_backward", "masked_softmax"])
 def test_a_column_more_or_less_costs_hardly_more(operator):
-    """Threads that a row has no vector for, of all: of neighbours the worst by a tenth and a turn."""
+    """What all threads have room for, over the row: of neighbours at most a tenth more."""
 
     def waste(columns, size):
         dtype = "bfloat16" if size == 2 else "float32"

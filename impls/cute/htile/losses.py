@@ -9,9 +9,9 @@ from .config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, WARP, RowTileConfig
 from .layouts import SINGLE_BYTES, fewest_ctas
 
 # Measured on an H200 (docs/notes/performance.md). A row that is read once has a cluster if rows do not fill the GPU, of as many
-# CTAs as that takes and as leave each SHARE vectors, or WIDE_SHARE in the largest cluster, for which there is no room everywhere.
+# CTAs as that takes and as leave each so many vectors: more in the largest cluster, for which there is no room everywhere.
 CTAS = {2: 9, 4: 4}  # of a multiprocessor, which fill it, by bytes of an element
-SHARE, WIDE_SHARE, WIDE_CLUSTER = 500, 1000, 16
+SHARES = {2: 500, 4: 500, 8: 500, 16: 1000}
 # The most vectors of a thread of a short row, and of one that warps read once; the fewest neighbouring threads; the most threads,
 # and those of the longest shares.
 HELD_VECTORS, WARP_VECTORS, NEIGHBOURS = 6, 15, 8
@@ -53,14 +53,16 @@ class StreamTileConfig(RowTileConfig):
         return batch < self.whole_batches and (batch > 0 or not self.lead)
 
 
-def streamed_layouts(rows: int, columns: int, itemsize: int, processors: int, aligned: bool) -> Iterator[StreamTileConfig]:
+def streamed_layouts(
+    rows: int, columns: int, itemsize: int, processors: int, aligned: bool, architecture: str = "sm_90"
+) -> Iterator[StreamTileConfig]:
     """Of rows that are read once, in the order in which they are tried: a GPU may refuse the largest cluster."""
-    whole = StreamTileConfig(columns, itemsize, aligned=aligned)
-    cluster = 1
-    if columns > MOST_COLUMNS:
+    if columns > MOST_COLUMNS or architecture not in MAX_CLUSTER:
         return
-    while rows * cluster < CTAS[itemsize] * processors and whole.share(2 * cluster) >= _least(2 * cluster):
-        cluster *= 2
+    whole, cluster = StreamTileConfig(columns, itemsize, aligned=aligned), 1
+    for wider, least in SHARES.items():
+        if rows * cluster < CTAS[itemsize] * processors and whole.share(wider) >= least:
+            cluster = wider
     yield _streamed(whole, cluster)
     if cluster > SAFE_CLUSTER:
         yield _streamed(whole, SAFE_CLUSTER)
@@ -69,6 +71,8 @@ def streamed_layouts(rows: int, columns: int, itemsize: int, processors: int, al
 def choose_held(columns: int, itemsize: int, aligned: bool, architecture: str = "sm_90") -> RowTileConfig | None:
     """Of rows that stay where they are; None for longer ones than a cluster has with that many threads."""
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
+    if architecture not in MAX_CLUSTER:
+        return None
     if columns * itemsize <= SINGLE_BYTES:
         return _held(whole)
     return fewest_ctas(replace(whole, keep="shared"), SHARED_VECTORS, MOST_SHARED_THREADS, MAX_CLUSTER[architecture])
@@ -89,13 +93,8 @@ def _held(whole: RowTileConfig) -> RowTileConfig:
 
 
 def _neighbours(vectors: int) -> int:
-    """Threads of a short row: a power of two, as with three warps each row begins in another place among the four schedulers."""
+    """Threads of a short row: a power of two, as three warps take 4 % longer than two."""
     return max(power(ceil_div(vectors, HELD_VECTORS)), min(NEIGHBOURS, power(ceil_div(vectors, 2))))
-
-
-def _least(cluster: int) -> float:
-    """Vectors of a share in a cluster of that size."""
-    return SHARE if cluster <= SAFE_CLUSTER else WIDE_SHARE if cluster == WIDE_CLUSTER else float("inf")
 
 
 def _streamed(whole: StreamTileConfig, cluster: int) -> StreamTileConfig:

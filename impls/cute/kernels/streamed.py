@@ -12,7 +12,7 @@ from ..htile.launch import launch_rows, overlap, own_place
 from ..htile.losses import StreamTileConfig
 from ..htile.online import LOWEST, exponential, reference, rescale
 from ..htile.reduce import ADD, MAX, Reduction, warp_reduce
-from ..htile.registers import VectorRegTile, peak, widened
+from ..htile.registers import VectorRegTile, peak, where, widened
 from .losses import Loss, Target
 
 
@@ -54,8 +54,7 @@ class Stream:
         self.first, self.end = ceil_div(self.shift, config.vector), (self.shift + config.columns) // config.vector
         self.loading = copy.loading(x.element_type, reuse="over")
         self.tile = VectorRegTile(x.element_type, config.vector, config.together)
-        sides = 0 if config.aligned else ceil_div(2 * config.vector, config.threads_per_row)
-        self.beside = [cute.make_rmem_tensor(1, x.element_type) for _ in range(sides)]
+        self.beside = cute.make_rmem_tensor(ceil_div(2 * config.vector, config.threads_per_row), x.element_type)
         self.reduction = Reduction(config, cutlass.memory.SmemAllocator(), 1, 4 if smoothing else 2)
         self.reduction.open()
 
@@ -90,18 +89,24 @@ class Stream:
 
     @cute.jit
     def request_beside(self):
-        for turn in cutlass.range_constexpr(len(self.beside)):
-            (place, is_there), kept = self.place_beside(turn), self.beside[turn]
-            kept.fill(-kept.element_type.inf)
-            if is_there:
-                kept[0] = cute.make_tensor(self.source + place, cute.make_layout(1))[0]
+        kept = self.beside
+        kept.fill(-kept.element_type.inf)
+        if const_expr(not self.config.aligned):
+            for turn in cutlass.range_constexpr(cute.size(kept)):
+                place, is_there = self.place_beside(turn)
+                if is_there:
+                    kept[turn] = cute.make_tensor(self.source + place, cute.make_layout(1))[0]
 
     @cute.jit
     def join(self) -> tuple[Float32, Float32, Float32]:
         """This thread's maximum, its sum of exponentials over that, and its share of the mean; the first batch is asked for."""
         config, (base, total, even) = self.config, (Float32(LOWEST), Float32(0.0), Float32(0.0))
-        for turn in cutlass.range_constexpr(len(self.beside)):
-            base, total, even = self.with_one(turn, (base, total, even))
+        if const_expr(not config.aligned):
+            values = widened(self.beside)
+            base = values.reduce(MAX, base, 0)
+            total = exponential(values, base).reduce(ADD, total, 0)
+            if const_expr(self.weight > 0):
+                even = where(values * self.weight, lambda turn: self.place_beside(turn)[1], 0.0).reduce(ADD, even, 0)
         base, total, even = self.with_batch(Int32(0), 0, (base, total, even))
         for batch in cutlass.range(1, config.whole_batches, unroll=1):
             self.request(batch, 1)
@@ -124,16 +129,6 @@ class Stream:
         for turn in cutlass.range_constexpr(self.config.turns(like)):
             is_there = True if const_expr(self.config.is_free(like)) else self.place(batch, turn)[1]
             total, even = self.added(self.tile.vector(turn), is_there, higher, total, even)
-        return higher, total, even
-
-    @cute.jit
-    def with_one(self, turn: cutlass.Constexpr[int], state: tuple) -> tuple:
-        base, total, even = state
-        value = Float32(self.beside[turn][0])
-        higher = cute.arch.fmax(base, value, nan=True)
-        total = total * rescale(base, higher) + rescale(value, higher)
-        if const_expr(self.weight > 0):
-            even = even + Float32(cutlass.select_(self.place_beside(turn)[1], value * self.weight, Float32(0.0)))
         return higher, total, even
 
     @cute.jit
