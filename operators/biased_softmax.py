@@ -9,7 +9,7 @@ from softbench import operator
     reads={"x": "case", "mask": "case"},
     writes={"y": "case"},
     params={"scale": (0.01, 10.0)},
-    hard={"x": ["peaked", "growing", "padding_inf"]},
+    hard={"x": ["peaked", "growing", "shifted_-1e4", "padding_inf"]},
 )
 def biased_softmax(x, mask, *, scale):
     return (scale * x + mask).softmax(1).masked_fill(mask == -torch.inf, 0.0)

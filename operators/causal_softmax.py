@@ -24,7 +24,7 @@ def scores(x, last, slope, scale, window, alibi):
     writes={"y": "case"},
     params={"scale": (0.01, 10.0), "window": (1, 1048576), "alibi": (0.0, 1.0)},
     needs="min(window, columns - queries + query + 1)",
-    hard={"x": ["peaked", "growing", "padding_inf"]},
+    hard={"x": ["peaked", "growing", "shifted_-1e4", "padding_inf"]},
 )
 def causal_softmax(x, last, slope, *, scale, window, alibi):
     value = scores(x, last, slope, scale, window, alibi)

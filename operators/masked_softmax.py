@@ -12,7 +12,7 @@ from softbench import operator
     reads={"x": "case", "mask": {"shape": "case", "dtype": "bool", "share": 0.75}},
     writes={"y": "case"},
     params={"scale": (0.01, 10.0)},
-    hard={"x": ["peaked", "growing", "padding_inf"]},
+    hard={"x": ["peaked", "growing", "shifted_-1e4", "padding_inf"]},
 )
 def masked_softmax(x, mask, *, scale):
     return (scale * x).masked_fill(~mask, -torch.inf).softmax(1).masked_fill(~mask, 0.0)

@@ -27,7 +27,7 @@ def softmax(x, segment, segments):
     reads={"x": "case", "ends": {"shape": "segments", "dtype": "int64", "below": "columns"}},
     writes={"y": "case"},
     params={"segments": (1, 65536)},
-    hard={"x": ["peaked", "growing", "padding_inf", "nan_middle"]},
+    hard={"x": ["peaked", "growing", "shifted_-1e2", "shifted_1e4", "padding_inf", "nan_middle"]},
 )
 def ragged_softmax(x, ends, *, segments):
     return softmax(x, segments_of(x, ends), segments)[0]

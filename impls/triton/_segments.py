@@ -69,7 +69,7 @@ def finish(
                 tops, totals = join(tops, totals, widen(many[i]))
     top = tl.max(tops, axis=0)
     base = result_base(tl.where(top == -float("inf"), 0.0, top), out, True, False)
-    totals *= power(tl.where(tops == -float("inf"), 0.0, tops) - base, True)
+    totals *= power(tops - base, True)
     beside = result_power(widen(edge) - base, out, True)
     totals += tl.sum(beside, axis=1)
     powers, zero = (), top != top
