@@ -15,18 +15,18 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from softbench.cases import registry
-from softbench.cases.operators import get
+from softbench.cases import operators, registry
 from softbench.cases.operators.drawn_cases import LAST_SEED, QUESTIONS, case_of
 from softbench.cases.operators.inputs import bits
 from softbench.contract import Unsupported
 from softbench.measure.check import judging
-from softbench.measure.worker.loading import load
+from softbench.measure.worker import loading
 from softbench.texts import repeat_command
 
-SHARES = {"softmax": 60, "softmax_backward": 12, "rmsnorm": 6, "layernorm": 6}
+SHARES = {"softmax": 32, "softmax_backward": 10, "rmsnorm": 6, "layernorm": 6}
 SHARES |= dict.fromkeys(("add_rmsnorm", "add_layernorm", "attention", "attention_causal"), 4)
-"""Of a hundred questions."""
+SHARES |= dict.fromkeys(sorted(operators.bundled().keys() - {"cross_entropy_in_place"}), 3)
+"""Of a hundred questions. What overwrites its input is asked about by `hard-family` alone."""
 SEEDS = 80
 """Of a question: they take longer than building the launches, which takes some seconds."""
 ENOUGH = 100
@@ -64,14 +64,14 @@ class Found:
     wrong: list[Wrong] = field(default_factory=list)
 
 
-def search(folders, *, device, cases, seconds, workers, seed, log=None, operators=tuple(SHARES)):
+def search(folders, *, device, cases, seconds, workers, seed, log=None, about=tuple(SHARES)):
     """Ask about so many distinct drawn cases, or for so long; a case that no implementation serves does not count.
 
     workers: processes; 0 for this one. Every question's outcome is one line of JSON in `log`, as it comes.
     """
     found = Found()
     deadline = time.monotonic() + seconds
-    asked = questions(random.Random(seed), tuple(folders), device, deadline, operators, min(SEEDS, cases))
+    asked = questions(random.Random(seed), tuple(folders), device, deadline, about, min(SEEDS, cases))
     with _pool(workers) as pool:
         running = {}
         while time.monotonic() < deadline and len(found.wrong) < ENOUGH:
@@ -92,10 +92,10 @@ def search(folders, *, device, cases, seconds, workers, seed, log=None, operator
     return found
 
 
-def questions(rng, folders, device, deadline, operators, seeds):
+def questions(rng, folders, device, deadline, about, seeds):
     had = set()
-    while len(had) < QUESTIONS * len(operators):
-        (operator,) = rng.choices(operators, [SHARES[name] for name in operators])
+    while len(had) < QUESTIONS * len(about):
+        (operator,) = rng.choices(about, [SHARES[name] for name in about])
         digits = rng.randrange(QUESTIONS)
         if (operator, digits) not in had:
             had.add((operator, digits))
@@ -107,7 +107,7 @@ def ask(question):
     import torch
 
     found = Found()
-    operator = get(question.operator)
+    operator = _operator(question.operator)
     first = case_of(question.operator, question.seeds[0])
     launches = _launches(first, question, found)
     if not launches:
@@ -140,6 +140,12 @@ def ask(question):
     return found
 
 
+def _operator(name):
+    if operators.of_file(name) and not operators.own():
+        operators.use(map(loading.operator, operators.bundled().values()))
+    return operators.get(name)
+
+
 def _launches(case, question, found):
     """Of those that serve a case, and do not declare that they fail it."""
     launches = {}
@@ -148,7 +154,7 @@ def _launches(case, question, found):
         if variant.operator != case.operator or declared:
             continue
         try:
-            launches[variant] = load(Path(variant.path), variant.implementation)(case, **dict(variant.params))
+            launches[variant] = loading.load(Path(variant.path), variant.implementation)(case, **dict(variant.params))
         except Unsupported:
             continue
         except Exception as error:
@@ -172,7 +178,8 @@ def _reason(case, launch, inputs, before, changed):
 def _wrong(case, variant, reason):
     text = " ".join(reason.split())[:500]
     profile = {"softmax": "hard", "attention": "hard-attention", "attention_causal": "hard-attention"}
-    selection = f"--softbench-profile={profile.get(case.operator, 'hard-operators')}"
+    others = "hard-family" if operators.of_file(case.operator) else "hard-operators"
+    selection = f"--softbench-profile={profile.get(case.operator, others)}"
     return Wrong(case.id, variant.id, text, repeat_command(selection, case.id, variant.id))
 
 
