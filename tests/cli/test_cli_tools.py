@@ -38,14 +38,13 @@ def folder(cwd):
     return cwd
 
 
-LEADERBOARD = "20261126-214752-h100-80gb-gpu.jsonl.xz"
-PUBLISHED = "20261126-084635-h100-80gb-published.jsonl.xz"
+LEADERBOARD = "20261129-100119-h200-gpu.jsonl.xz"
 
 
 @over(
     "arguments",
     [
-        ("compare", PUBLISHED, LEADERBOARD),
+        ("compare", LEADERBOARD, LEADERBOARD),
         ("history", "."),
         ("list",),
         ("show", "softmax-float16-16x131072", "--run", LEADERBOARD),
@@ -53,7 +52,7 @@ PUBLISHED = "20261126-084635-h100-80gb-published.jsonl.xz"
     ],
 )
 def test_on_a_terminal_of_80_columns_nothing_but_commands_is_wider(says, monkeypatch, arguments):
-    monkeypatch.chdir(ROOT / "reports" / "h100")
+    monkeypatch.chdir(ROOT / "reports" / "h200")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     wide = [line for line in says(*arguments).splitlines() if len(line) > 80]

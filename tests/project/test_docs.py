@@ -165,11 +165,11 @@ def test_the_results_are_what_the_committed_records_say(says):
 
 
 def line_of(cell):
-    """Which line of the notes' table a case belongs to; "few" for their other table."""
+    """Which line of the notes' table a case belongs to."""
     row = cell["cute_softmax"]
     count, columns = map(int, row["shape"].split("x"))
     if count <= 16:
-        return "few"
+        return "few rows"
     return f"powers of two, {row['dtype']}" if columns.bit_count() == 1 else "vocabulary"
 
 
