@@ -81,7 +81,9 @@ def rung(keep: str = "", online: bool = True) -> Callable[[Any, Gpu, bool], list
         if keep and config.vectors_per_thread == 1:
             raise Unsupported(f"{rows}: a thread has one vector, and nothing to keep")
         if keep:
-            clusters = [replace(build, config=replace(build.config, keep=keep)) for build in clusters]
+            configs = [build.config for build in clusters]
+            configs = [replace(config, keep=keep, beside=config.beside if keep == "shared" else 0) for config in configs]
+            clusters = [replace(build, config=config) for build, config in zip(clusters, configs, strict=True)]
         return clusters if online else [replace(b, flags=(*b.flags, ("online", False))) for b in clusters]
 
     return builds

@@ -97,6 +97,11 @@ def test_a_rung_refuses_what_it_would_not_change():
             list(LADDER[rung].softbench_cubins(case(shape)))
 
 
+def test_rows_that_are_read_twice_keep_nothing_in_registers():
+    for columns in range(2**19, 2**20, 9999):
+        assert {build.config.beside for build in ladder.L1(case((4, columns)), _layouts.HOPPER, False)} == {0}
+
+
 @pytest.mark.parametrize("operator", ["softmax", "softmax_backward", *NORMS])
 def test_an_empty_input_needs_no_kernel(operator, monkeypatch):
     monkeypatch.setattr(_functions, "checked", lambda x, *rest: x.dtype)

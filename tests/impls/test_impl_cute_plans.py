@@ -157,6 +157,7 @@ def test_a_turn_is_inner_where_no_thread_has_a_column_to_check():
         ((1001, 2), "16-byte vectors"),
         ((4096, 2, 2, 128, 64), "share one row"),
         ((4096, 2, 1, 128, 128, "l2"), "keep must be"),
+        ((1001, 2, 1, 128, 128, "l1", False, True, False, 4), "kept in l1"),
     ],
 )
 def test_config_refuses_what_the_kernel_cannot_divide(given, reason):

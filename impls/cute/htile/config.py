@@ -162,6 +162,8 @@ class RowTileConfig(Vectors, Shared):
             raise ValueError(f"{self.threads} threads are not whole warps of rows of {share} threads")
         if self.keep not in KEEPS:
             raise ValueError(f"keep must be one of {', '.join(KEEPS)}, not {self.keep}")
+        if self.beside and self.keep != "shared":
+            raise ValueError(f"no vectors are beside shared memory where rows are kept in {self.keep}")
         if self.columns < 1 or (self.aligned and self.columns % self.vector):
             raise ValueError(f"{self.columns} columns of {self.itemsize} bytes are not whole 16-byte vectors")
         if not self.apart and (self.cluster * self.parts - 1) * self.cta_vectors * self.vector >= self.columns:
