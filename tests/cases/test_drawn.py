@@ -118,6 +118,7 @@ def test_the_search_names_a_planted_wrong_kernel(tmp_path, monkeypatch):
     (tmp_path / "kernels.py").write_text(PLANTED)
     log = tmp_path / "log"
     monkeypatch.setattr(searching, "SEEDS", 2)
+    monkeypatch.setattr(searching, "MOST_BYTES", 2**20)
     chosen = {"device": "cpu", "seconds": 600, "workers": 0, "log": log, "about": ["softmax"]}
     found = searching.search([tmp_path], cases=12, seed=1, **chosen)
     assert (found.cases, found.answers) == (12, 24)

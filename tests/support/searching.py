@@ -1,7 +1,7 @@
 """A random search for drawn cases on which an implementation is wrong: many processes, one reference for all in each.
 
 A question is what the last four digits of a seed decide: operator, shape, dtypes, layout. A launch is built once for it and asked
-about the values of many seeds.
+about the values of many seeds. One question in GROWN is larger than drawn cases are.
 """
 
 import json
@@ -11,13 +11,14 @@ import os
 import random
 import time
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from softbench.cases import operators, registry
 from softbench.cases.operators.drawn_cases import LAST_SEED, QUESTIONS, case_of
 from softbench.cases.operators.inputs import bits
+from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS
 from softbench.contract import Unsupported
 from softbench.measure.check import judging
 from softbench.measure.worker import loading
@@ -29,19 +30,24 @@ SHARES |= dict.fromkeys(sorted(operators.bundled().keys() - {"cross_entropy_in_p
 """Of a hundred questions. What overwrites its input is asked about by `hard-family` alone."""
 SEEDS = 80
 """Of a question: they take longer than building the launches, which takes some seconds."""
+GROWN, MOST_BYTES = 8, 2**27
 ENOUGH = 100
 """Wrong answers after which nothing more is asked."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Seeds that end with the same digits; folders: where the implementations are."""
+    """Seeds that end with the same digits; shape: instead of that of their case; folders: where the implementations are."""
 
     operator: str
     seeds: tuple[int, ...]
+    shape: tuple[int, ...]
     folders: tuple[Path, ...]
     device: str
     deadline: float
+
+    def case(self, seed):
+        return replace(case_of(self.operator, seed), shape=self.shape)
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,19 @@ def questions(rng, folders, device, deadline, about, seeds):
         digits = rng.randrange(QUESTIONS)
         if (operator, digits) not in had:
             had.add((operator, digits))
-            highest = rng.sample(range(LAST_SEED // QUESTIONS), seeds)
-            yield Question(operator, tuple(digits + QUESTIONS * h for h in highest), folders, device, deadline)
+            chosen = tuple(digits + QUESTIONS * h for h in rng.sample(range(LAST_SEED // QUESTIONS), seeds))
+            case = case_of(operator, digits)
+            shape = grown(rng, case) if rng.randrange(GROWN) == 0 and operator not in ATTENTION_OPERATORS else case.shape
+            yield Question(operator, chosen, shape, folders, device, deadline)
+
+
+def grown(rng, case):
+    """More rows, in one of two rows of up to 2 million columns, of at most MOST_BYTES of inputs and outputs."""
+    columns = round(2 ** rng.uniform(17, 21)) if rng.random() < 0.5 and case.columns > 1024 else case.columns
+    case = replace(case, shape=(round(2 ** rng.uniform(0, 26)), columns))
+    while case.rows > 1 and sum(operators.moved_bytes(case)) > MOST_BYTES:
+        case = replace(case, shape=(case.rows // 2, columns))
+    return case.shape
 
 
 def ask(question):
@@ -108,7 +125,7 @@ def ask(question):
 
     found = Found()
     operator = _operator(question.operator)
-    first = case_of(question.operator, question.seeds[0])
+    first = question.case(question.seeds[0])
     launches = _launches(first, question, found)
     if not launches:
         return found
@@ -116,7 +133,7 @@ def ask(question):
     for seed in question.seeds:
         if time.monotonic() > question.deadline:
             break
-        case = case_of(question.operator, seed)
+        case = question.case(seed)
         operator.refill(case, inputs, 0)
         before = [x.clone() for x in inputs]
         expected = list(operator.expected(case, inputs, slice(0, case.rows), question.device))
@@ -180,7 +197,10 @@ def _wrong(case, variant, reason):
     profile = {"softmax": "hard", "attention": "hard-attention", "attention_causal": "hard-attention"}
     others = "hard-family" if operators.of_file(case.operator) else "hard-operators"
     selection = f"--softbench-profile={profile.get(case.operator, others)}"
-    return Wrong(case.id, variant.id, text, repeat_command(selection, case.id, variant.id))
+    again = repeat_command(selection, case.id, variant.id)
+    if case.shape != case_of(case.operator, int(case.distribution.rpartition("_")[2])).shape:
+        again = "a group of shapes.yaml with this shape and distribution, timed: false"
+    return Wrong(case.id, variant.id, text, again)
 
 
 def _add(found, question, more, log):
@@ -188,7 +208,7 @@ def _add(found, question, more, log):
     found.answers += more.answers
     found.wrong += more.wrong
     if log is not None:
-        case = case_of(question.operator, question.seeds[0])
+        case = question.case(question.seeds[0])
         line = {"first": case.id, "seeds": len(question.seeds), "so_far": found.cases, **asdict(more)}
         with log.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
