@@ -65,7 +65,9 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
     from _softbench_kernels import _functions
 
     if _by_torch("", y.dtype, y.device):
-        return torch._softmax_backward_data(dy.to(y.dtype), y, dim, y.dtype).to(dtype or y.dtype)
+        asked = dtype or y.dtype
+        wide = torch.promote_types(y.dtype, asked)
+        return torch._softmax_backward_data(dy.to(wide), y.to(wide), dim, wide).to(asked)
     return _functions.softmax_backward(dy, y, dim, dtype)
 
 

@@ -189,8 +189,9 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
         return _backward(dy.view(1), y.view(1), 0, dtype).view(())
     if dim != -1 and dim != y.dim() - 1:
         return _backward(dy.transpose(dim, -1), y.transpose(dim, -1), -1, dtype).transpose(dim, -1).contiguous()
-    dy, columns = dy.to(y.dtype), y.shape[-1]
-    launch = served(_launch.backward_rows, columns, (y.dtype,), y.device)
+    wide, columns = torch.promote_types(y.dtype, dtype), y.shape[-1]
+    dy, y = dy.to(wide), y.to(wide)
+    launch = served(_launch.backward_rows, columns, (wide,), y.device)
     if launch is None:
         return compose_backward(dy, y).to(dtype)
     dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)

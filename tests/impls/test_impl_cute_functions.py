@@ -191,6 +191,13 @@ def test_gradients_have_the_dtype_of_the_input(either, dtype, out_dtype):
     assert kernels.softmax_backward(weight, y, dtype=x.dtype).dtype is x.dtype
 
 
+def test_a_gradient_in_a_wider_dtype_is_not_rounded_before(either):
+    y, dy = torch.randn(4, 60).softmax(-1).half(), torch.randn(4, 60)
+    exact = (dy.double() - (dy.double() * y.double()).sum(-1, keepdim=True)) * y.double()
+    found = kernels.softmax_backward(dy, y, dtype=torch.float32)
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("function", [kernels.rms_norm, kernels.layer_norm])
 def test_gradients_of_norms(either, function):
     x, residual = (torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
