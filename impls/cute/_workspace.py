@@ -12,6 +12,7 @@ never run at the same time:
 import contextlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 RESERVE_WORDS = 2**18  # 2 MiB per device, and again when they are used up: 57 captures at 132 CTAs and sixteen slots
@@ -38,7 +39,7 @@ def workspace(device, words: int, layout: tuple[int, ...] = ()):
     if memory is None:
         with _lock:
             if key not in _of_streams:
-                _of_streams[key] = torch.zeros(words, dtype=torch.int64, device=device)
+                _of_streams[key] = _zeroed(device, words)
             memory = _of_streams[key]
     return memory
 
@@ -63,13 +64,20 @@ def _captured(device, words: int, layout: tuple[int, ...], stream: int):
 
 
 def _zeroed(device, words: int):
-    """(words,) int64, zero on return, in no graph."""
+    """(words,) int64, zero on return, in no graph and in no pool of the caller, such as that of torch.compile's graphs.
+
+    A thread of its own allocates: captures, pools and modes of torch are of threads.
+    """
     import torch
 
-    with outside(device):
-        memory = torch.zeros(words, dtype=torch.int64, device=device)
-        torch.cuda.current_stream(device).synchronize()
-    return memory
+    def allocate():
+        with outside(device, is_captured=True):
+            memory = torch.zeros(words, dtype=torch.int64, device=device)
+            torch.cuda.current_stream(device).synchronize()
+        return memory
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(allocate).result()
 
 
 def capturing(device) -> bool:
@@ -93,12 +101,12 @@ def capture_id(stream: int) -> int:
 
 
 @contextlib.contextmanager
-def outside(device) -> Iterator[None]:
-    """Work on the device that a capture in this thread neither records nor refuses."""
+def outside(device, is_captured: bool = False) -> Iterator[None]:
+    """Work on the device that a capture, of this thread or with is_captured of any, neither records nor refuses."""
     import torch
 
     with torch.cuda.device(device):
-        if not torch.cuda.is_current_stream_capturing():
+        if not (is_captured or torch.cuda.is_current_stream_capturing()):
             yield
             return
         from cuda.bindings import driver

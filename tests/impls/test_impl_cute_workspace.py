@@ -19,6 +19,7 @@ def streams(monkeypatch):
         monkeypatch.setattr(_workspace, table, {})
     memory = torch.zeros(4 * _workspace.ALIGN_WORDS, dtype=torch.int64)
     monkeypatch.setattr(_workspace, "_reserves", {None: (memory, 0)})
+    monkeypatch.setattr(_workspace, "_zeroed", lambda device, words: torch.zeros(words, dtype=torch.int64))
     now.memory = memory
     return now
 
