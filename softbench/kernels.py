@@ -126,6 +126,8 @@ def _by_torch(why: str, dtype: torch.dtype, device: torch.device, module: str = 
         why = f"a tensor on {device.type}"
     elif torch._C._are_functorch_transforms_active():
         why = "a transform of torch.func"
+    elif torch.autograd.forward_ad._current_level >= 0:
+        why = "forward-mode differentiation"
     elif not why and dtype is torch.float64:
         _say("torch.float64")
         return False  # ours is of torch's operators: torch.softmax is wrong for some widths (pytorch #147284)

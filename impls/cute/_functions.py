@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, library
+from torch.autograd import forward_ad
 
 from . import _launch
+from ._composed import compose, compose_backward, followed, widened
 
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -25,6 +27,8 @@ NAMESPACE = (__package__ or "").replace(".", "_").strip("_")
 def refused(reason: str):
     """Called for rows that no kernel serves; `softbench.kernels` replaces it."""
 
+
+MOST_ROWS = 2**31 - 1  # of a launch
 
 # What runs calls like one that was served before, by `traits` and the output's dtype.
 _again: dict[tuple[Any, ...], Callable[[Tensor], Tensor]] = {}
@@ -64,7 +68,7 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
 
 def again(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor | None:
     """`softmax`, if a call like this one was served before and nothing observes it: at half the host time; else None."""
-    if _is_compiling() or _modes() or _transforms() or dim != -1:  # `traced` and `_key`, without their calls
+    if _is_compiling() or _modes() or _transforms() or forward_ad._current_level >= 0 or dim != -1:  # `traced`, `_key`: no calls
         return None
     key = (id(out_dtype), type(x), x.shape, x.stride(), id(x.dtype), x.get_device(), x.data_ptr() & 15)
     if (run := _again.get(key)) is None:  # it has plain tensors only
@@ -107,7 +111,7 @@ def observed(*tensors) -> bool:
 
 
 def traced() -> bool:
-    return _is_compiling() or _modes() > 0 or _transforms()
+    return _is_compiling() or _modes() > 0 or _transforms() or forward_ad._current_level >= 0
 
 
 def require(x: Tensor, what_takes: str):
@@ -141,7 +145,7 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
         return run(x)
     out, columns = checked(x, dim, out_dtype), x.shape[-1]
     choose = served(_launch.softmax_rows, columns, (x.dtype, out), x.device)
-    if choose is None:
+    if choose is None or x.numel() > MOST_ROWS * columns:
         return compose(x, out)
     make, matrix = maker(x.shape, out, x.device), _launch.as_matrix(x, columns)
     launch = choose(matrix)
@@ -192,7 +196,7 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     wide, columns = torch.promote_types(y.dtype, dtype), y.shape[-1]
     dy, y = dy.to(wide), y.to(wide)
     launch = served(_launch.backward_rows, columns, (wide,), y.device)
-    if launch is None:
+    if launch is None or y.numel() > MOST_ROWS * columns:
         return compose_backward(dy, y).to(dtype)
     dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
     launch(_launch.as_matrix(dy, columns), _launch.as_matrix(y, columns), dx.view(-1, columns))
@@ -209,27 +213,6 @@ def served(rows: Callable[..., Any], columns: int, dtypes: tuple[torch.dtype, ..
     except ValueError as refusal:
         refused(f"{columns} columns of {dtypes[0]}: {refusal}")
         return None
-
-
-def widened(dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the arithmetic."""
-    return torch.float64 if dtype is torch.float64 else torch.float32
-
-
-def compose(x: Tensor, out: torch.dtype) -> Tensor:
-    """softmax along the last dimension from torch's elementwise operators and reductions, where no kernel serves.
-
-    Not torch.softmax: that is wrong for float64 rows of an odd number of columns between 513 and 1023 (pytorch #147284).
-    """
-    wide = x.to(widened(x.dtype))
-    powers = (wide - wide.amax(-1, keepdim=True)).exp_()
-    return powers.div_(powers.sum(-1, keepdim=True)).to(out).contiguous()
-
-
-def compose_backward(dy: Tensor, y: Tensor) -> Tensor:
-    """softmax_backward along the last dimension, likewise."""
-    wide, share = dy.to(widened(y.dtype)), y.to(widened(y.dtype))
-    return ((wide - (wide * share).sum(-1, keepdim=True)) * share).contiguous()
 
 
 def operator(
@@ -263,7 +246,11 @@ def _remember(ctx, inputs: tuple[Any, ...], output: Tensor):
 
 
 def _first_gradient(ctx, dy: Tensor) -> tuple[Tensor, None, None]:
-    return softmax_backward(dy, *ctx.saved_tensors, ctx.dim, ctx.dtype), None, None
+    (y,) = ctx.saved_tensors
+    if followed(dy):
+        wide = dy.to(widened(y.dtype)) * y
+        return (wide - wide.sum(ctx.dim, keepdim=True) * y).to(ctx.dtype), None, None
+    return softmax_backward(dy, y, ctx.dim, ctx.dtype), None, None
 
 
 def _remember_both(ctx, inputs: tuple[Any, ...], output: Tensor):

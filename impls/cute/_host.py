@@ -177,6 +177,11 @@ def _fake(build: Build, what: str, shape: tuple[Any, ...], dtype: str):
     return cute.runtime.make_fake_tensor(element, shape, stride=stride, assumed_align=align)
 
 
+def names_of(dtypes: tuple[Any, ...]) -> tuple[str, ...]:
+    """As in `Build`."""
+    return tuple(str(dtype).removeprefix("torch.") if dtype else "" for dtype in dtypes)
+
+
 def _from_cache(build: Build) -> Callable[..., None]:
     kept = [cache_folder() / f"{_key(build)}{suffix}" for suffix in LOADERS]
     name = f"softbench_{_key(build)[:24]}"

@@ -192,13 +192,14 @@ def by_alignment(case, builds: Builds) -> Callable[..., Launch]:
 
     def choose(*rows) -> Launch:
         starts = ((t.data_ptr() | t.stride(0) * t.itemsize) & (vector * t.itemsize - 1) for t in rows)
-        return kernel(can_align and not any(starts), asks_dense and _dense(case.columns, *rows))
+        return kernel(can_align and not any(starts), asks_dense and _layouts.dense(case.columns, *rows))
 
     return choose
 
 
 def as_matrix(x, columns: int):
     """A tensor that is not empty as (rows, columns) with neighbouring columns: a view, or a copy where there is none."""
+    x = x.resolve_neg()
     if x.dim() != 2:
         try:
             x = x.view(-1, columns)
@@ -227,7 +228,7 @@ def backward_rows(columns: int, dtypes: tuple[Any], device) -> Launch:
 
 def _chosen(plan: Callable[..., Any], columns: int, dtypes: tuple[Any, ...], device, tiles: int = 1) -> Callable[..., Launch]:
     """Of the matrices that a kernel reads, its launch in the layout for their rows and places."""
-    names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
+    names, this, size = _host.names_of(dtypes), gpu(device.index), dtypes[0].itemsize
 
     @functools.cache
     def kernel(aligned: bool, few: str | int, dense: bool) -> Launch:
@@ -235,6 +236,7 @@ def _chosen(plan: Callable[..., Any], columns: int, dtypes: tuple[Any, ...], dev
 
     few = functools.cache(lambda aligned, rows: _layouts.few(rows, columns, size, this, aligned, tiles))
     can_align, can_be_few = _plans.whole_vectors(columns, size), columns * size > _layouts.SINGLE_BYTES
+    _require(plan(columns, *names, this, False))
     kernel(can_align, "", not can_align)
 
     def choose(*rows) -> Launch:
@@ -243,14 +245,14 @@ def _chosen(plan: Callable[..., Any], columns: int, dtypes: tuple[Any, ...], dev
             places |= matrix.data_ptr() | matrix.stride(0) * size
         aligned = can_align and not places & 15
         word = few(aligned, min(rows[0].size(0), _layouts.MANY_ROWS)) if can_be_few else ""
-        return kernel(aligned, word, not can_align and _dense(columns, *rows))
+        return kernel(aligned, word, not can_align and _layouts.dense(columns, *rows))
 
     return choose
 
 
 def side_rows(columns: int, dtypes: tuple[Any, Any], length: int, place: int, device) -> Launch | None:
     """The launch of (x, y), both (slabs * length, columns) and contiguous, x at `place` mod 16, y fresh; None where none serves."""
-    builds = _plans.side(columns, names_of(dtypes), length, gpu(device.index), place)
+    builds = _plans.side(columns, _host.names_of(dtypes), length, gpu(device.index), place)
     return ready(builds, device) if builds else None
 
 
@@ -261,7 +263,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
     x, residual and the outputs are (rows, columns), rstd and mean (rows,), weight and bias (columns,), or with `heads`
     (heads, columns), and dense; the outputs are contiguous and fresh. Otherwise as `softmax_rows`.
     """
-    names, this, size = names_of(dtypes), gpu(device.index), dtypes[0].itemsize
+    names, this, size = _host.names_of(dtypes), gpu(device.index), dtypes[0].itemsize
     residual_size = dtypes[_plans.RESIDUAL].itemsize if dtypes[_plans.RESIDUAL] else size
 
     @functools.cache
@@ -272,6 +274,7 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
     can_align = _plans.whole_vectors(columns, min(dtype.itemsize for dtype in rows if dtype))
     whole = _plans.norm(columns, names, layer, eps, this, True, dense=True, heads=heads)
     asks_dense = not can_align or any(build.is_dense for build in whole)
+    _require(_plans.norm(columns, names, layer, eps, this, False, heads=heads))
     kernel(can_align, False, asks_dense)
 
     def choose(x, weight, bias, residual) -> Launch:
@@ -283,17 +286,14 @@ def norm_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, eps: float, he
         if residual is not None:
             places, strides = places | residual.data_ptr(), strides | residual.stride(0) * residual_size
         aligned, is_few = can_align and not (places | strides) & 15, can_align and x.size(0) <= _layouts.FEW_ROWS
-        dense = asks_dense and not places & 15 and _dense(columns, x) and (residual is None or _dense(columns, residual))
+        rows = (x,) if residual is None else (x, residual)
+        dense = asks_dense and not places & 15 and _layouts.dense(columns, *rows)
         return kernel(aligned, is_few, dense)
 
     return choose
 
 
-def _dense(columns: int, *matrices) -> bool:
-    """Whether the rows of some matrices touch one another, and the first ones start on 16 bytes."""
-    return all(matrix.stride(0) == columns and not matrix.data_ptr() & 15 for matrix in matrices)
-
-
-def names_of(dtypes: tuple[Any, ...]) -> tuple[str, ...]:
-    """As in `_host.Build`."""
-    return tuple(str(dtype).removeprefix("torch.") if dtype else "" for dtype in dtypes)
+def _require(builds: Iterator[Build]):
+    """Raises ValueError where there is none for rows that start anywhere, as a few of the longest have."""
+    if not any(builds):
+        raise ValueError("no kernel serves rows of this length that start anywhere")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .htile.config import MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
+from .htile.config import DENSE_ELEMENTS, MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
 from .htile.crews import SplitTileConfig
 from .htile.layouts import SINGLE_BYTES, choose, choose_few, choose_some
 from .htile.parts import choose_parts, parts_of
@@ -67,6 +67,12 @@ class Gpu:
 
 
 HOPPER = Gpu("sm_90", 132)
+
+
+def dense(columns: int, *matrices) -> bool:
+    """Whether matrices start on 16 bytes, their rows touch one another, and they have less than DENSE_ELEMENTS."""
+    is_small = matrices[0].size(0) * columns < DENSE_ELEMENTS
+    return is_small and all(matrix.stride(0) == columns and not matrix.data_ptr() & 15 for matrix in matrices)
 
 
 def fills(rows: int, config: RowTileConfig, gpu: Gpu) -> bool:

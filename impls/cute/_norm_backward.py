@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from . import _functions
-from ._functions import widened
-from ._host import Build
-from ._launch import Launch, gpu, names_of, ready
+from ._composed import widened
+from ._host import Build, names_of
+from ._launch import Launch, gpu, ready
 from ._layouts import Gpu
 from ._plans import ITEM_BYTES
 from ._workspace import outside

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, library
 
 from . import _launch, _norm_backward
+from ._composed import followed, widened
 from ._functions import KERNEL_DTYPES as KERNEL_DTYPES
-from ._functions import NAMESPACE, maker, observed, operator, remember, require, served, traced, traits, widened
+from ._functions import MOST_ROWS, NAMESPACE, maker, observed, operator, remember, require, served, traced, traits
 from ._norm_backward import gradients, statistics, statistics_of
 
 Given = Tensor | None
@@ -68,7 +69,7 @@ def forward(
     makers = [output and maker(*output, x.device) for output in outputs]
     dtypes = (*(t if t is None else t.dtype for t in inputs), *(output and output[1] for output in outputs))
     choose = served(_launch.norm_rows, columns, dtypes, layer, eps, heads > 1, x.device) if x.numel() else None
-    if choose is None:
+    if choose is None or x.numel() > MOST_ROWS * columns:
         made = [make and make() for make in makers]
         if x.numel():
             compose(*inputs, *made, layer=layer, eps=eps)
@@ -154,12 +155,12 @@ def backward(
     outputs = _fake_backward(dy, t, weight, bias, of_total, rstd, mean, eps, of_weight, of_bias, of_residual)
     wanted = iter(outputs)
     dx, *of_vectors, dresidual = [next(wanted) if asked else None for asked in (True, of_weight, of_bias, of_residual)]
-    columns, heads, layer = t.shape[-1], _heads(t, weight, bias), mean is not None
+    columns, heads, layer = t.shape[-1], _heads(t, weight, bias if of_bias else None), mean is not None
     tensors = (dy, t, weight, of_total, rstd, mean, dx, dresidual, *of_vectors)
     dtypes = tuple(None if o is None else o.dtype for o in tensors)
     rest = layer, heads > 1, eps, t.device
     launch = served(_norm_backward.backward_rows, columns, dtypes, *rest) if t.numel() else None
-    if launch is not None:
+    if launch is not None and t.numel() <= MOST_ROWS * columns:
         m_dy, m_t, m_total, *m_out = (m if m is None else _launch.as_matrix(m, columns) for m in (dy, t, of_total, dx, dresidual))
         vectors = _vectors(heads, columns, weight)
         if launch(m_dy, m_t, *vectors, m_total, rstd, mean, *m_out, *of_vectors, heads):
@@ -195,7 +196,7 @@ def _gradients(ctx, *of_outputs) -> tuple[Any, ...]:
     dtype, *_, residual = ctx.dtypes
     of_total = rest[0] if residual is not None else None
     dy = torch.zeros_like(t, dtype=dtype) if dy is None else dy
-    if rstd is None or torch.is_grad_enabled():  # gradients of gradients
+    if rstd is None or torch.is_grad_enabled() or followed(dy, of_total):  # gradients of gradients, or of many
         wide = t.to(widened(t.dtype))
         found = gradients(dy, t, weight, bias, of_total, *statistics(wide, ctx.layer, ctx.eps), ctx.layer)
         found = [None if d is None else gradient.to(d) for gradient, d in zip(found, ctx.dtypes, strict=True)]

@@ -15,7 +15,7 @@ from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
 from ._layouts import FEW_ROWS, Gpu, cluster_layouts, cluster_ring, crews, few, is_bound, layouts, some_layouts, split_layout
-from .htile.config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, ceil_div
+from .htile.config import DENSE_ELEMENTS, MAX_CLUSTER, MOST_COLUMNS, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, ceil_div
 from .htile.crews import SplitTileConfig
 from .htile.layouts import choose_few
 from .htile.packing import choose_packed
@@ -39,7 +39,7 @@ PACKED_GRADIENT_COLUMNS = 768  # of 16 bits
 def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
     """The builds for a case, at least one. Raises Unsupported for dtypes and lengths that no kernel serves."""
     check(case)
-    dense, size = case.layout == "contiguous", ITEM_BYTES[case.dtype]
+    dense, size = case.layout == "contiguous" and case.elements < DENSE_ELEMENTS, ITEM_BYTES[case.dtype]
     if case.operator == "softmax":
         few_rows = few(case.rows, case.columns, size, gpu, aligned)
         builds = list(softmax(case.columns, case.dtype, case.out_dtype, gpu, aligned, few_rows, dense))
@@ -120,9 +120,9 @@ def softmax(
     """Builds of (x, y), or of (x, y, workspace) for the kernel that splits rows over the whole GPU.
 
     few    the word, or the number, of `few` for the number of rows
-    dense  the matrices start on 16 bytes and their rows touch one another
+    dense  as `_layouts.dense` says
     """
-    if gpu.architecture not in MAX_CLUSTER:
+    if gpu.architecture not in MAX_CLUSTER or columns > MOST_COLUMNS:
         return
     itemsize = ITEM_BYTES[dtype]
     yield from packed("Softmax", columns, (dtype, out_dtype), gpu, dense)

@@ -36,7 +36,12 @@ def test_a_fallback_says_why_once(monkeypatch):
     def by_torch(index=1, dtype=torch.float32, why=""):
         return kernels._by_torch(why, dtype, torch.device("cuda", index))
 
+    def in_forward_mode():
+        with torch.autograd.forward_ad.dual_level():
+            by_torch()
+
     for reason, call in {
+        "forward-mode": in_forward_mode,
         "a tensor on cpu": lambda: kernels.softmax(torch.zeros(3)),
         "torch.float64": lambda: by_torch(dtype=torch.float64),
         "a transform of torch.func": lambda: torch.func.vmap(lambda x: x * by_torch())(torch.zeros(3)),

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 VECTOR_BYTES = 16
 WARP = 32
 MAX_THREADS = 1024
+MOST_COLUMNS = 2**30  # of a row that is not kept, which numbers of 32 bits count
+DENSE_ELEMENTS = 2**31  # where strides are known, an element's place has 32 bits
 MAX_CLUSTER = {"sm_90": 16, "sm_100": 16, "sm_103": 16}
 SAFE_CLUSTER = 8  # the most CTAs that every GPU of the architecture takes; larger ones leave multiprocessors unused
 REGISTERS = 64 * 1024  # of a multiprocessor

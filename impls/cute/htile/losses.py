@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .config import MAX_CLUSTER, SAFE_CLUSTER, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
+from .config import MAX_CLUSTER, MOST_COLUMNS, SAFE_CLUSTER, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
 from .layouts import SINGLE_BYTES, fewest_ctas
 
 # Measured on an H200 (docs/notes/performance.md). A row that is read once has a cluster if rows do not fill the GPU, of as many
@@ -17,7 +17,6 @@ SHARES = {2: 500, 4: 500, 8: 500, 16: 1000}
 HELD_VECTORS, WARP_VECTORS, NEIGHBOURS = 6, 15, 8
 MOST_THREADS, LONG_BYTES, LONG_THREADS = 256, 128 * 1024, 512
 CTA_THREADS = 128
-MOST_COLUMNS = 2**30  # of a row that is read once, which numbers of 32 bits count
 TOGETHER, FEW_TOGETHER = 8, 4  # the second where a thread has hardly more
 SHARED_VECTORS, MOST_SHARED_THREADS = 8, 256  # of rows that stay in shared memory
 APART_THREADS, APART_VECTORS = 256, 3  # of gradients alone
