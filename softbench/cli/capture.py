@@ -3,8 +3,11 @@
 import runpy
 import sys
 import traceback
+from importlib.util import find_spec
 from pathlib import Path
+from types import TracebackType
 
+from softbench.analysis.leaderboard.formatting import plural
 from softbench.cli.command import Command, CommandResult, Options, argument
 from softbench.resources import shown
 from softbench.texts import InputError
@@ -24,6 +27,8 @@ def _run(options: Options) -> CommandResult:
 
     sys.argv, code = words[is_module:], 0
     sys.path.insert(0, str(Path.cwd() if is_module else Path(words[0]).resolve().parent))
+    if is_module and not _exists(words[1]):
+        raise InputError(f"-m {words[1]:.80}: no such module")
     with capture() as seen:
         path.touch()  # or an error, now
         path = path.absolute()
@@ -32,20 +37,35 @@ def _run(options: Options) -> CommandResult:
                 runpy.run_module(words[1], None, "__main__", True)
             else:
                 runpy.run_path(words[0], None, "__main__")
-        except Exception:
-            traceback.print_exc()
+        except Exception as error:
+            traceback.print_exception(error.with_traceback(_own(error)))
             code = 1
         finally:  # also before an exit
             if seen.cases:
                 _write(path, seen.profile(name))
                 command = f"pytest --softbench --softbench-shapes={shown(path)} --softbench-profile={name}"
-                print(f"written: {shown(path)}, {len(seen.cases)} cases; check and time them:\n\n  {command}\n")
+                print(f"written: {shown(path)}, {plural(len(seen.cases), 'case')}; check and time:\n\n  {command}\n")
             else:
                 path.unlink()
-                print("no operator of softbench was called")
+                print("no call that it captures (docs/how-to.md)")
             for text, count in seen.others.items():
                 print(f"not in the profile: {text}, {count} x")
     return "", code
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):
+        return False
+
+
+def _own(error: BaseException) -> TracebackType | None:
+    """The traceback from the program's first frame on."""
+    found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>", runpy.__file__):
+        found = found.tb_next
+    return found
 
 
 def _write(path: Path, profile: str) -> None:

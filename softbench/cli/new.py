@@ -2,6 +2,7 @@
 
 import keyword
 import re
+import shlex
 from importlib import resources as files
 from pathlib import Path
 
@@ -30,8 +31,11 @@ def _run(options: Options) -> CommandResult:
     name = _usable(options.name, folder, "implementation")
     path = folder / f"{name}.py"
     _write(path, _template(options.language or LANGUAGES[0], name))
-    text = f"written: {path}\ncheck and rank it with the others:\n\n"
-    return text + f"  pytest --softbench --softbench-impls={folder} --softbench-columns=1024-4096 -k {name}\n", 0
+    text = f"written: {path}\ncheck and time it, without -k next to the others:\n\n"
+    shapes = Path("shapes.yaml")
+    cases = "--softbench-profile=PROFILE" if shapes.exists() else "--softbench-columns=1024-4096"
+    more = f"\nPROFILE is one of {shapes} that asks softmax\n" if shapes.exists() else ""
+    return text + f"  pytest --softbench --softbench-impls={shlex.quote(str(folder))} {cases} -k {name}\n{more}", 0
 
 
 def _operator(options: Options) -> CommandResult:
@@ -51,7 +55,7 @@ def _operator(options: Options) -> CommandResult:
     else:
         _write(shapes, profile)
         text += f"written: {shapes}\ncheck and time its baseline:\n\n"
-    place = "" if folder == Path(FOLDER) else f" --softbench-operators={folder}"
+    place = "" if folder == Path(FOLDER) else f" --softbench-operators={shlex.quote(str(folder))}"
     return text + f"  pytest --softbench{place} --softbench-profile={name}\n", 0
 
 
@@ -85,6 +89,8 @@ def _usable(name: str, folder: Path, what: str) -> str:
     operator_files.load(own if is_operator else operator_files.beside(Path()))
     if is_operator and name in RESERVED:
         raise InputError(f"{name!r} cannot name an operator: it has another meaning in the file; choose another name")
+    if not is_operator and name in operators.names():
+        raise InputError(f"{name!r} is an operator, and -k {name} asks for all its cells; choose another name")
     if is_operator and name in operators.names():
         declared = operators.of_file(name)
         where = f"declared in {resources.shown(declared.path)}" if declared else "one of softbench's own"

@@ -44,11 +44,14 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
         cases = load(tmp_path / arguments[:6]).profile("model")
         assert {case.id.replace("float32-", ""): case.weight for case in cases} == expected
         assert done.returncode == code
+        assert done.stderr.partition("\n")[2].partition('"')[2].partition('"')[0].endswith("train.py" if code == 1 else "")
     for text in ("softmax of float64", "softmax along dimension 0", "aten::_log_softmax"):
         assert f"not in the profile: {text}, 1 x\n" in done.stdout
     assert "# strides [10, 30, 1], which no" in (tmp_path / "b.yaml").read_text()
     done = python("-m", "softbench", "capture", "--output", "a.yaml", "train.py", cwd=tmp_path)
     assert done.stderr == "softbench: a.yaml: exists, and is not overwritten; choose another with --output\n"
+    done = python("-m", "softbench", "capture", "--output", "c.yaml", "--", "python", "-m", "no.such", cwd=tmp_path)
+    assert done.stderr == "softbench: -m no.such: no such module\n"
     done = python("-m", "softbench", "capture", "--name", "a: b", "train.py", cwd=tmp_path)
     assert done.stderr.startswith("softbench: --name 'a: b': letters, ")
 

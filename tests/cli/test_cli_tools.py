@@ -189,6 +189,7 @@ NO_NAMES = ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b", "\x1b
     [
         *((name, "cannot name an implementation") for name in NO_NAMES),
         ("torch_eager", "torch_eager.py already; choose another name"),
+        ("softmax", "'softmax' is an operator, and -k softmax asks for all its cells"),
         ("taken", "'taken' is declared in kernels/other.py already"),
         ("there", "kernels/there.py: exists, and is not overwritten"),
     ],

@@ -49,6 +49,12 @@ def runs(cwd):
 KINDS = {"index.html", "machines", "operators", "implementations", "cases", "runs"}
 
 
+def test_a_run_without_a_cell_has_a_page(cwd, built):
+    stored(cwd / "none", run([]))
+    built("none")
+    assert any(path.startswith("runs/") for path in contents("site"))
+
+
 def test_bytes_are_stable_and_links_lead_to_files(runs, built):
     built(runs, output="one")
     assert python("-m", "softbench", "site", runs, "--output", Path("two").resolve(), PYTHONHASHSEED="7").returncode == 0
