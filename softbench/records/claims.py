@@ -112,6 +112,8 @@ def _fault(claim: Claim) -> str:
             return f"{name} goes with {measure!r}, and only with it"
     if is_bounded != (claim.measure in FIGURES):
         return f"{claim.measure!r} takes no least and most" if is_bounded else "needs least, most or both"
+    if claim.least is not None and claim.most is not None and claim.least > claim.most:
+        return f"no figure is at least {claim.least:g} and at most {claim.most:g}"
     if claim.is_mean and claim.measure in STATUSES:
         return f"{claim.measure!r} has no mean"
     return ""

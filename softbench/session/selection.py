@@ -97,7 +97,10 @@ class Selection:
         return tuple(f"{case.id}::{variant.id}" for case in self.cases for variant in self.candidates(case))
 
     def nothing(self, keyword: str) -> str:
-        """Why -k or another option leaves no cell: a word that no cell has, and what it may have meant."""
+        """Why -k or another option leaves no cell: files that are not Python, a word that no cell has, what it may have meant."""
+        return "".join(f"{why}; " for why in self.unread) + self._unselected(keyword)
+
+    def _unselected(self, keyword: str) -> str:
         cells = self.cells
         text = "\n".join(cells).lower()
         unknown = next((word for word in _wanted_words(keyword) if word.lower() not in text), "")

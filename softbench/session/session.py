@@ -240,6 +240,8 @@ class BenchSession:
         run = self._journal.result()
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self._is_worker:
             terminalreporter.write_line(f"softbench: {self._selection.nothing(self._config.option.keyword)}")
+        elif self._config.option.keyword and not self._is_worker:  # which leaves them out unless it names them
+            terminalreporter.write("".join(f"softbench: WARNING: {why}\n" for why in self._selection.unread))
         if run is None or not run.records or self._is_worker:
             return
         from softbench.analysis import leaderboard

@@ -218,6 +218,7 @@ MISTAKES = [
     ("measure: ratio", "measure: speed", "x.yaml:10: claims[0].measure: 'speed' is not accepted; choose from"),
     ("    than: b\n", "", "x.yaml:9: claims[0].measure: than goes with 'ratio', and only with it"),
     ("    least: 2\n", "", "measure: needs least, most or both"),
+    ("least: 2", "least: 2\n    most: 1", "measure: no figure is at least 2 and at most 1"),
     ("least: 2", "least: -2", "claims[0].least: expected a number above 0"),
     ("least: 2", "clock: sundial", "'sundial' is not accepted"),
     ("statement", "statment", "unknown key 'statment'"),

@@ -4,7 +4,7 @@ import pytest
 from support.grids import over
 from support.projects import bench, cells_by_name, project
 
-from softbench.measure.worker import traces
+from softbench.measure.worker import faults, traces
 
 KERNELS = '''
 """Kernels that fail."""
@@ -150,6 +150,24 @@ def test_the_end_of_a_long_output_is_kept():
     wide = traces.bounded("x" * 100 for _ in range(1000))
     assert 7000 < sum(len(line) + 1 for line in wide) <= traces.MOST_BYTES + 4
     assert len(traces.bounded(["x" * 10**6, "end"])[-2]) <= traces.MOST_BYTES
+    (line,) = traces.bounded(["x" * 10**6 + "end"])
+    assert (line[:2], line[-4:], len(line.encode())) == ("…x", "xend", traces.MOST_BYTES - 1)
+
+
+def test_a_mistake_that_the_harness_found_has_no_place_in_it():
+    with pytest.raises(TypeError) as found:
+        traces.bounded(3)
+    found.value.__traceback__ = found.value.__traceback__.tb_next
+    assert traces.place(found.value, []) == ""
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_an_error_whose_message_raises_is_told():
+    assert faults.classify(Mute(), "launch")[1] == "launch raised Mute: its message raised RuntimeError"
 
 
 def test_frames_of_the_harness_are_hidden_in_causes_too():

@@ -70,6 +70,8 @@ def test_a_file_that_is_not_python_is_named_before_anything_runs(here, collected
     result = here("--collect-only")
     assert re.search(r"softbench: WARNING: .*own\.py:2: not valid Python: .*; it fails, and", result.stdout.str())
     assert collected("-k", "torch_eager") == [f"{CELL}torch_eager"]
+    why = r"softbench: .*own\.py:2: not valid Python: [^;]*; -k: none of \d+ cells has 'broken_k'; "
+    assert re.search(why, here("-k", "broken_k", "-q").stdout.str())
 
 
 def test_a_whole_run_says_how_each_cell_ended(whole_run):

@@ -57,7 +57,7 @@ def _lacking(error: BaseException) -> str:
         top = error.name.split(".")[0]
         own = any((folder / f"{top}{end}").exists() for folder in loading.folders() for end in ("", ".py"))
         return "" if own or top.startswith(("_softbench", "softbench")) or not packages.is_missing(top) else top
-    library = _LIBRARY_TEXT.search(str(error))
+    library = _LIBRARY_TEXT.search(_said(error))
     if library is None and error.__cause__ is not None:
         return _lacking(error.__cause__)
     return library[1] if library else ""
@@ -80,7 +80,14 @@ def is_sticky(reason: str) -> bool:
     return reason == UNJOINED or bool(_STICKY_TEXT.search(reason))
 
 
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"its message raised {type(failure).__name__}"
+
+
 def _one_line(error: BaseException, limit: int = 300) -> str:
-    plain = _COLOURS.sub("", str(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
+    plain = _COLOURS.sub("", _said(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
     text = " ".join(plain.split())
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -39,7 +39,7 @@ def place(error: BaseException, folders: Sequence[Path]) -> str:
         deeper = [f for f in traceback.extract_tb(cause.__traceback__) if is_inside(f.filename, folders)]
         own = deeper or own
     others = [frame for frame in frames if not frame.filename.startswith(_HARNESS)]
-    last = next(reversed(own or others or frames), None)
+    last = next(reversed(own or others), None)
     return f"{last.filename.rsplit('/', 1)[-1]}:{last.lineno}" if last is not None else ""
 
 
@@ -95,9 +95,10 @@ def bounded(lines: Iterable[str], folders: Sequence[Path] = ()) -> tuple[str, ..
     given, left = list(lines), MOST_BYTES
     kept: list[str] = []
     for line in reversed(given[-MOST_LINES:]):
-        text = portable(printable(line[:MOST_BYTES].rstrip()), folders)
+        text = portable(printable(line[-MOST_BYTES:].rstrip()), folders)
         left -= len(text.encode(errors="replace")) + 1
         if left < 0:
+            kept += [] if kept else [CUT + text.encode(errors="replace")[4 - MOST_BYTES :].decode(errors="ignore")]
             break
         kept.append(text)
     kept += [CUT] if len(kept) < len(given) else []

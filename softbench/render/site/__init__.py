@@ -44,7 +44,7 @@ def pages(machines: Sequence[Machine], claims: Claims, left_out: Sequence[str] =
         for at, run in enumerate(machine.runs):
             yield _run(machine, at, run, names, looks)
     for kind, make in (("operator", _operator), ("case", _case), ("implementation", documents.implementation)):
-        for name in names.of[kind]:
+        for name in names.of.get(kind, ()):
             blocks = [block for machine in machines for block in make(machine, name)]
             yield path(kind, name), sheet(name, blocks, names, looks)
 
