@@ -206,7 +206,7 @@ def test_losses_are_right(config, operator):
     """Each layout with another of the hard inputs, which every second has with smoothing and z."""
     hard, number = operators.get(operator).hard, LAYOUTS.index(config)
     if operator.endswith("backward"):
-        config = replace(config, apart=config.cluster > 1, keep="registers")
+        config = replace(config, apart=config.cluster > 1, keep="registers", beside=0)
     own, *_, last = DTYPES[config.itemsize] * 2
     asked = (own, own, hard[number % len(hard)]), (last, "float32", "normal")
     for words, params in zip(asked, ((-100, 0, 0), (0, 0.1, 1e-4))[:: 1 - number % 2 * 2], strict=True):
