@@ -46,9 +46,12 @@ class PackedContext:
         """Where the CTA's rows of a matrix begin, on 16 bytes if its elements are those of the layout."""
         return matrix.iterator + Int64(self.first) * self.config.columns
 
-    def columns(self, vector: cute.Tensor) -> Units:
-        """This thread's units of a vector of one value per column, which all rows share, in global memory."""
-        return Units(self, vector.iterator + self.lane * self.config.unit, vector.element_type, 0.0)
+    def columns(self, vector: cute.Tensor | None) -> VectorRegTile | None:
+        """This thread's units of a vector of one value per column, which all rows share."""
+        if vector is None:
+            return None
+        units = Units(self, vector.iterator + self.lane * self.config.unit, vector.element_type, 0.0)
+        return held(self.config, lambda turn: units.read(turn).load(), units.dtype)
 
     def row(self, number: Int32) -> Int32:
         """The row in the CTA that this thread has in pass `number`."""
@@ -114,7 +117,7 @@ class Stretch:
 
 
 class Units:
-    """A thread's units of a row, or of a vector of one value per column, by their number, as float32.
+    """A thread's units of a row, or of a vector of one value per column, by their number.
 
     fill  the value of units that the row does not have
     """
@@ -142,7 +145,7 @@ class Units:
         return kept
 
     def values(self, turn: int) -> cute.TensorSSA:
-        """Unit number `turn`."""
+        """Unit number `turn` as float32."""
         return self.masked(turn, widened(self.read(turn)), self.fill)
 
     def masked(self, turn: int, values: cute.TensorSSA, absent: float = 0.0) -> cute.TensorSSA:
@@ -162,9 +165,9 @@ class Units:
                 cute.autovec_copy(rounded(values, self.dtype), self._at(offset))
 
 
-def held(config: PackedTileConfig, values: Callable[[int], cute.TensorSSA]) -> VectorRegTile:
-    """float32 values of a thread's units, each `values(number)`, in registers."""
-    tile = VectorRegTile(Float32, config.unit, config.turns)
+def held(config: PackedTileConfig, values: Callable[[int], cute.TensorSSA], dtype=Float32) -> VectorRegTile:
+    """Values of a thread's units, each `values(number)`, in registers."""
+    tile = VectorRegTile(dtype, config.unit, config.turns)
     for turn in range(config.turns):
         tile.vector(turn).store(values(turn))
     return tile
@@ -183,8 +186,23 @@ def fold(
     return row_reduce(result, operation, context.reduction, stage)
 
 
+def bring(context: PackedContext, stretches: tuple):
+    """Return when the CTA's rows of some matrices are in shared memory."""
+    request(context, stretches)
+    arrive(context)
+
+
 @cute.jit
 def request(context: PackedContext, stretches: tuple):
+    """The first half of `bring`; what else is read is requested between them."""
+    if context.thread == 0:
+        request_whole(context, stretches)
+    for stretch in stretches:
+        stretch.bring_rest()
+
+
+@cute.jit
+def request_whole(context: PackedContext, stretches: tuple):
     """Request the whole vectors of some stretches; one thread calls this."""
     cute.arch.mbarrier_init(context.barrier, 1)
     cute.arch.mbarrier_init_fence()
@@ -193,13 +211,8 @@ def request(context: PackedContext, stretches: tuple):
         stretch.bring()
 
 
-@cute.jit
-def bring(context: PackedContext, stretches: tuple):
-    """Return when the CTA's rows of some matrices are in shared memory."""
-    if context.thread == 0:
-        request(context, stretches)
-    for stretch in stretches:
-        stretch.bring_rest()
+def arrive(context: PackedContext):
+    """The second half."""
     cute.arch.sync_threads()
     cute.arch.mbarrier_wait(context.barrier, 0)
 

@@ -13,8 +13,11 @@ from .config import SECTOR_BYTES, SHARED_BYTES, VECTOR_BYTES, WARP, Shared, ceil
 
 BANKS, BANK_BYTES = 32, 4
 STRETCH_ALIGN = 128
-# Of 4 bytes an element, and of 2 by kind; longer rows are as fast in kernels that take one at a time.
-MOST_ROW_BYTES = {4: 5 * 512, "softmax": 5 * 512, "norm": 5 * 512, "layer": 3 * 1024}
+# By bytes of an element; longer rows are as fast in kernels that take one at a time.
+MOST_ROW_BYTES = {
+    2: {"softmax": 5 * 512, "norm": 5 * 512, "layer": 6 * 512},
+    4: {"softmax": 5 * 512, "norm": 15 * 256, "layer": 15 * 256},
+}
 WHOLE_UNITS = 2, 64  # of LayerNorm's rows that are whole vectors: more than the first, up to the second
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 7 * 512  # of a CTA's first matrix
@@ -29,10 +32,11 @@ BANK_TURN = 2  # for a turn of the banks: half of what a multiprocessor issues m
 BUDGET = 128  # instructions of a lane that a multiprocessor issues while an H200's memory moves 16 bytes for it
 # What costs as much, or TIE_SHARE times the least, is as fast, but for these shares of the time, found at 220 drawn cases on an
 # H200: by what CTAs have under way if a thread has fewer bytes than EACH_BYTES (in LayerNorm of 16 bits, of one matrix of 16
-# bits, else), where CTAs share a sector, for each KiB of a CTA, whose end is then idle longer, and for several warps of a row or
-# of LayerNorm's weights.
+# bits, else; twice as many in LayerNorm of 16 bits with more than MANY_HELD elements in registers, which leaves room for fewer
+# CTAs), where CTAs share a sector, for each KiB of a CTA, whose end is then idle longer, and for several warps of a row or of
+# LayerNorm's weights.
 TIE, TIE_SHARE, BEYOND = 112, 1.12, 0.75
-EACH_BYTES, FEW_UNDER_WAY, SHARED_SECTOR, EACH_KIB, WARPS = (56, 30, 22), 0.2, 0.05, 0.002, 0.03
+EACH_BYTES, MANY_HELD, FEW_UNDER_WAY, SHARED_SECTOR, EACH_KIB, WARPS = (56, 30, 22), 32, 0.2, 0.05, 0.002, 0.03
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,11 @@ class PackedTileConfig(Shared):
     def turns(self) -> int:
         """Units of a thread, the last of which some threads may not have."""
         return ceil_div(self.units, self.threads_per_row)
+
+    @property
+    def held(self) -> int:
+        """Elements of a row that a thread holds in registers."""
+        return self.turns * self.unit
 
     def is_inner(self, turn: int) -> bool:
         """Every thread of a row has unit number `turn`."""
@@ -122,8 +131,7 @@ def choose_packed(
     tiles  bytes of the matrices that are read, as multiples of the first one's
     """
     least = least_rows(columns, itemsize)
-    kind = ("softmax", "norm", "layer")[terms]
-    most = MOST_ROW_BYTES[kind if itemsize == 2 else itemsize]
+    most = MOST_ROW_BYTES[itemsize][("softmax", "norm", "layer")[terms] if tiles == 1 or itemsize == 2 else "softmax"]
     fewest, units = WHOLE_UNITS
     is_served = least > 1 or (terms > 1 and tiles == 1 and fewest < columns * itemsize // VECTOR_BYTES <= units)
     if architecture not in SHARED_BYTES or not is_served or columns * itemsize > most:
@@ -132,7 +140,7 @@ def choose_packed(
     for threads in (128, MOST_THREADS):
         for each in (1, 2, 4, 8, 16, WARP, 64, 128)[: 6 if terms > 1 and itemsize == 2 else None]:
             config = PackedTileConfig(columns, itemsize, threads, each)
-            if not terms or config.turns * config.unit * threads <= MOST_HELD:
+            if not terms or config.held * threads <= MOST_HELD:
                 found.update((config, cost(config, tiles, terms)) for config in _filled(config, least, tiles))
     tie = max(TIE, TIE_SHARE * min(found.values(), default=0))
     return min(found, key=lambda c: (_loss(c, found[c] / tie, tiles, terms), found[c], -c.threads), default=None)
@@ -143,7 +151,7 @@ def _filled(config: PackedTileConfig, least: int, tiles: float) -> list[PackedTi
 
     Also with the rows of a warp apart: neighbouring rows of half a turn of the banks would all begin in the same banks.
     """
-    if config.turns * config.unit > MOST_ELEMENTS[tiles > 1] or (config.peers > 1 and config.units < 4 * config.threads_per_row):
+    if config.held > MOST_ELEMENTS[tiles > 1] or (config.peers > 1 and config.units < 4 * config.threads_per_row):
         return []
     whole, row_bytes = least // math.gcd(least, config.groups), config.groups * config.columns * config.itemsize
     first, end = ceil_div(LEAST_BYTES, row_bytes * whole) * whole, int(MOST_BYTES / tiles / row_bytes)
@@ -155,6 +163,7 @@ def _loss(config: PackedTileConfig, cost: float, tiles: float, terms: int) -> fl
     """Of the time, against the fastest layout of the rows; cost: against what is as fast as the least."""
     bytes_, is_bound = config.stretch * config.itemsize, terms > 1 and config.itemsize == 2
     enough = EACH_BYTES[0 if is_bound else 1 if config.itemsize == 2 and tiles == 1 else 2]
+    enough *= 2 if is_bound and config.held > MANY_HELD else 1
     lost = BEYOND * math.log(max(cost, 1)) + EACH_KIB * bytes_ / 1024
     lost += FEW_UNDER_WAY * max(0.0, math.log(enough * config.threads / bytes_))
     lost += SHARED_SECTOR if bytes_ % SECTOR_BYTES else 0
@@ -170,7 +179,7 @@ def cost(config: PackedTileConfig, tiles: float = 1, terms: int = 0) -> float:
     banks = BANK_TURN * bank_turns(config)
     unit = ELEMENT * config.unit + UNIT + 2 * banks + 2 * terms
     row = ROW + 4 * STEP * int(math.log2(config.group)) + (BARRIERS if config.peers > 1 else 0)
-    held = 1 + EACH_HELD * max(0, config.turns * config.unit - HELD)
+    held = 1 + EACH_HELD * max(0, config.held - HELD)
     each = held * (config.turns * unit + row)
     return each * config.threads_per_row / (config.columns * config.itemsize) * VECTOR_BYTES
 

@@ -11,7 +11,7 @@ from cutlass import Float32, Int32, const_expr
 
 from ..htile.launch import launch_packed, overlap
 from ..htile.online import exponential, lowered, reaches_subnormals, reference
-from ..htile.packed import PackedContext, Stretch, Units, bring, fold, held, write
+from ..htile.packed import PackedContext, Stretch, Units, arrive, bring, fold, held, request, write
 from ..htile.packing import PackedTileConfig
 from ..htile.reduce import ADD, MAX
 from ..htile.registers import VectorRegTile, widened
@@ -136,9 +136,11 @@ class Norm:
         context = PackedContext(self.config, x, stage=2)
         matrices = (x,) if const_expr(residual is None) else (x, residual)
         stretches = tuple(context.stretch(matrix) for matrix in matrices)
-        bring(context, stretches)
+        request(context, stretches)
+        terms = context.columns(weight), context.columns(bias)
+        arrive(context)
         for number in cutlass.range(self.config.passes, unroll=1):
-            normalise(self, context, stretches, number, (weight, bias), (rstd, mean))
+            normalise(self, context, stretches, number, terms, (rstd, mean))
         if const_expr(residual_out is None):
             write(context, stretches[:1], (y,))
         else:
@@ -149,7 +151,7 @@ class Norm:
 def normalise(norm: Norm, context: PackedContext, stretches: tuple, number: Int32, terms: tuple, statistics: tuple):
     row = context.row(number)
     inputs = [stretch.units(row) for stretch in stretches]
-    weight, bias = (None if vector is None else context.columns(vector) for vector in terms)
+    weight, bias = terms
     config, out, share = context.config, inputs[0], 1 / context.config.columns
     total = held(config, lambda turn: sum((part.values(turn) for part in inputs[1:]), out.values(turn)))
     centre, apart = Float32(0.0), total
