@@ -47,15 +47,17 @@ MAX_VECTORS = 16
 # fewer threads with more vectors.
 COLUMN_TERMS = 2
 FEW_THREADS = 256
-LAYER_LONG_BYTES, LAYER_LONG_VECTORS = 16 * 1024, 10  # from which on rows of 16 bits are in shared memory
-LAYER_SINGLE_BYTES, LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 32 * 1024, 30 * 1024, 56 * 1024
+# By bytes of an element: from which on a thread has six vectors, and the longest row in one CTA; from 46 KiB on a thread has eight.
+LAYER_LONG_BYTES, LAYER_SINGLE_BYTES = {2: 16 * KIB, 4: 32 * KIB}, {2: 64 * KIB, 4: 46 * KIB}
+LAYER_SHARE_BYTES, LARGE_LAYER_BYTES = 30 * KIB, 56 * KIB
 LAYER_VECTORS, LAYER_THREADS, MIN_THREADS_VECTORS = 11, 288, {2: 16, 4: 13}  # of two CTAs of 320 threads there is no room
 # The same with a residual, or for rows that start anywhere and are longer than ANYWHERE_BYTES.
 WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
 ANYWHERE_BYTES, UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 60 * 1024, 4 * 1024, 2 * 1024  # of norms
-WARP_VECTORS, HELD_VECTORS = 9, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
-RESIDENT_THREADS, RESIDENT_WARPS = 1024, (3, 10)  # of a multiprocessor; of CTAs whose registers they limit
+WARP_VECTORS, HELD_VECTORS = 8, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
+# Threads of a multiprocessor, by which registers of LayerNorm are limited; of rows that start anywhere of CTAs of so many warps.
+RESIDENT_THREADS, ANYWHERE_THREADS, ANYWHERE_WARPS = 896, 768, (2, 12)
 # Few rows do not fill the GPU, so time is latency: a row has sixteen CTAs, and registers hold it. By bytes of an element: up to
 # which vectors of a CTA it has how many threads. A thread has one or two vectors, of 16 bits up to 192 KiB a row; then registers
 # suffice for two CTAs of up to 384 threads.
@@ -102,10 +104,10 @@ def choose(
     return config
 
 
-def _single_bytes(aligned: bool, terms: int, tiles: int) -> int:
+def _single_bytes(itemsize: int, aligned: bool, terms: int, tiles: int) -> int:
     """The longest row that one CTA has in registers, as `_single` lays it out."""
     if aligned:
-        return LAYER_SINGLE_BYTES if terms >= COLUMN_TERMS and tiles == 1 else SINGLE_BYTES
+        return LAYER_SINGLE_BYTES[itemsize] if terms >= COLUMN_TERMS and tiles == 1 else SINGLE_BYTES
     if terms:
         return UNALIGNED_LAYER_BYTES if terms >= COLUMN_TERMS and tiles == 1 else UNALIGNED_SINGLE_BYTES
     return SINGLE_BYTES if tiles == 1 else SHORT_ROW_BYTES["registers"]
@@ -173,14 +175,13 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
             return None
         each = _threads(whole.vectors, found[0])
         return _rows(replace(whole, keep=found[1]), each, one_row=terms > 0 and whole.itemsize == 2 and MIN_THREADS % each > 0)
-    if bytes_ > _single_bytes(whole.aligned, terms, tiles):
+    if bytes_ > _single_bytes(whole.itemsize, whole.aligned, terms, tiles):
         return None
     each = max(_threads(whole.vectors, 2), min(2, whole.vectors))
-    if layer and whole.itemsize == 2 and bytes_ > LAYER_LONG_BYTES:
-        return _rows(replace(whole, keep="shared"), _threads(whole.vectors, LAYER_LONG_VECTORS))
     if terms >= COLUMN_TERMS:
         each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
-    return _rows(whole, each, one_row=layer and whole.itemsize == 2)
+    config = _rows(whole, each, one_row=layer and whole.itemsize == 2)
+    return replace(config, resident=_resident(config)) if layer else config
 
 
 def _kind(whole: RowTileConfig, terms: int, tiles: int) -> str:
@@ -191,7 +192,9 @@ def _kind(whole: RowTileConfig, terms: int, tiles: int) -> str:
 
 def _layer_threads(whole: RowTileConfig, each: int) -> int:
     """Threads of a row of LayerNorm, where two vectors per thread would take `each`."""
-    narrow, vectors = whole.itemsize == 2, whole.vectors
+    narrow, vectors, bytes_ = whole.itemsize == 2, whole.vectors, whole.columns * whole.itemsize
+    if bytes_ > LAYER_LONG_BYTES[whole.itemsize]:
+        return _threads(vectors, 6 if bytes_ <= LAYER_SINGLE_BYTES[4] else 8)
     if narrow and 2 < vectors <= 2 * WARP:  # as few that no vector needs as can be
         some = [each for each in (2, 4, 8, 16, 32) if 2 <= ceil_div(vectors, each) <= 4]
         return min(some, key=lambda each: (each * ceil_div(vectors, each), -each))
@@ -211,13 +214,19 @@ def _rows(whole: RowTileConfig, each: int, one_row: bool = False) -> RowTileConf
 
 
 def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig:
-    """One row per CTA, for pieces of weights, with few threads: as many have room as RESIDENT_THREADS."""
+    """One row per CTA, for pieces of weights, with few threads: about as many have room as ANYWHERE_THREADS."""
     each = max(2 * WARP, _threads(whole.vectors, HELD_VECTORS[whole.itemsize]))
     if whole.vectors <= WARP_VECTORS * WARP and whole.itemsize == 2:
         each = WARP
-    (least, most), narrow = RESIDENT_WARPS, whole.itemsize == 2
-    resident = RESIDENT_THREADS // each if narrow and least * WARP <= each <= most * WARP else 0
+    (least, most), narrow = ANYWHERE_WARPS, whole.itemsize == 2
+    resident = round(ANYWHERE_THREADS / each) if narrow and least * WARP <= each <= most * WARP else 0
     return replace(_clusters(whole, 1, each), resident=resident)
+
+
+def _resident(config: RowTileConfig) -> int:
+    """CTAs of one row of LayerNorm that a multiprocessor has room for, where early weights would take too many registers."""
+    is_long = config.itemsize == 2 or config.columns * config.itemsize > LAYER_LONG_BYTES[config.itemsize]
+    return max(2, RESIDENT_THREADS // config.threads) if is_long and config.aligned and config.rows == 1 else 0
 
 
 def _wide_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:

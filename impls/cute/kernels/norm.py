@@ -18,12 +18,12 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
 from ..htile.columns import ColumnLoader
-from ..htile.config import SAFE_CLUSTER, WARP, RowTileConfig
+from ..htile.config import SAFE_CLUSTER, WARP, RowTileConfig, ceil_div
 from ..htile.launch import launch_rows, overlap
 from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
-WIDE_ROW_THREADS, REGISTER_TURNS = 512, 3
+WIDE_ROW_THREADS, LAYER_ROW_THREADS, REGISTER_TURNS, LAYER_TURNS = 512, 256, 3, 2
 LONG_TURNS, FEW_TURNS, FEW_THREADS = 8, (4, 2), 320
 LAYER_THREADS = 128  # up to which a LayerNorm of rows that start anywhere has four turns of weights under way
 PART_WIDTH = 4  # values of an exchange
@@ -63,7 +63,7 @@ class Norm:
         context = RowContext(config, x, 0.0, 1, width, extra_smem_tensors=more, extra_dtype=dtype)
         if const_expr(self.layer and config.keep == "shared" and config.cluster == 1):
             context.policy = None  # for CUDA 12's assembler, as in `RowLoader.request`
-        ahead = weights_ahead(config, self.layer)
+        ahead = weights_ahead(config, self.layer, 1 + more)
         columns = [None if v is None else ColumnLoader(context, v, ahead) for v in (weight, bias)]
         row = Row(context, residual, y, residual_out, rstd, mean)
         row.request()
@@ -78,14 +78,22 @@ class Norm:
         row.store_statistics()
 
 
-def weights_ahead(config: RowTileConfig, layer: bool) -> int:
-    """Turns of weights that are requested early: more registers keep CTAs off the multiprocessor (docs/notes/performance.md)."""
-    turns = config.vectors_per_thread
+def weights_ahead(config: RowTileConfig, layer: bool, tiles: int = 1) -> int:
+    """Turns of weights that are requested before their row is there: with more registers a multiprocessor has fewer CTAs.
+
+    tiles  matrices that are read
+    Measured on an H200 (docs/notes/performance.md).
+    """
+    turns, is_alone = config.vectors_per_thread, config.cluster == 1
+    if config.keep == "registers" and layer:
+        is_narrow = config.itemsize == 2 or config.resident or config.threads <= LAYER_ROW_THREADS
+        is_usual = turns > LAYER_TURNS if not config.aligned else tiles == 1 or turns <= REGISTER_TURNS
+        return min(LAYER_TURNS, ceil_div(turns, 2)) if is_alone and is_narrow and is_usual else 0
     if config.keep == "registers":
         is_tight = not config.aligned and turns > REGISTER_TURNS and config.cluster <= SAFE_CLUSTER
-        return 0 if layer or is_tight or config.threads >= WIDE_ROW_THREADS else turns
+        return 0 if config.threads >= WIDE_ROW_THREADS else REGISTER_TURNS * is_alone if is_tight else turns
     if config.keep == "shared" and config.aligned and turns <= LONG_TURNS:
-        return turns
+        return FEW_TURNS[0] if layer and is_alone else turns
     if config.keep == "shared" and not config.aligned:
         return FEW_TURNS[config.threads > LAYER_THREADS] if layer else 3 + (turns > LONG_TURNS)
     return FEW_TURNS[config.threads > FEW_THREADS]
