@@ -28,7 +28,7 @@ def compose(x: Tensor, out: torch.dtype) -> Tensor:
     return powers.div_(powers.sum(-1, keepdim=True)).to(out).contiguous()
 
 
-def compose_backward(dy: Tensor, y: Tensor) -> Tensor:
-    """softmax_backward along the last dimension, likewise."""
+def compose_backward(dy: Tensor, y: Tensor, dim: int = -1) -> Tensor:
+    """softmax_backward, likewise."""
     wide, share = dy.to(widened(y.dtype)), y.to(widened(y.dtype))
-    return ((wide - (wide * share).sum(-1, keepdim=True)) * share).contiguous()
+    return ((wide - (wide * share).sum(dim, keepdim=True)) * share).contiguous()

@@ -248,8 +248,7 @@ def _remember(ctx, inputs: tuple[Any, ...], output: Tensor):
 def _first_gradient(ctx, dy: Tensor) -> tuple[Tensor, None, None]:
     (y,) = ctx.saved_tensors
     if followed(dy):
-        wide = dy.to(widened(y.dtype)) * y
-        return (wide - wide.sum(ctx.dim, keepdim=True) * y).to(ctx.dtype), None, None
+        return compose_backward(dy, y, ctx.dim).to(ctx.dtype), None, None
     return softmax_backward(dy, y, ctx.dim, ctx.dtype), None, None
 
 
