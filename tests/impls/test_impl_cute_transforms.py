@@ -1,7 +1,7 @@
 """softbench.kernels where torch follows each operator: forward mode, many gradients at a time."""
 
 import pytest
-from test_impl_cute_functions import either, seen  # noqa: F401 -- fixtures
+from support.kernel_stand_ins import either_of_them, seen_by_them  # noqa: F401 -- fixtures
 
 pytest.importorskip("torch")
 import torch
