@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from .config import MAX_CLUSTER, MOST_COLUMNS, SAFE_CLUSTER, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
 from .layouts import SINGLE_BYTES, fewest_ctas
 
-# Measured on an H200 (docs/notes/performance.md). A row that is read once has a cluster if rows do not fill the GPU, of as many
-# CTAs as that takes and as leave each so many vectors: more in the largest cluster, for which there is no room everywhere.
-CTAS = {2: 9, 4: 4}  # of a multiprocessor, which fill it, by bytes of an element
+# Measured on an H200 (docs/notes/performance.md), for rows that are read once. CTAS of a multiprocessor fill it, by bytes of an
+# element. Where rows do not fill the GPU, a cluster reads each: the smallest that fills it, or else the largest in which a CTA
+# still has the vectors of SHARES. These are more for 16 CTAs, because not every GPU has room for such a cluster.
+CTAS = {2: 9, 4: 4}
 SHARES = {2: 500, 4: 500, 8: 500, 16: 1000}
 # The most vectors of a thread of a short row, and of one that warps read once; the fewest neighbouring threads; the most threads,
 # and those of the longest shares.
