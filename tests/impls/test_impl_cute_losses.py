@@ -9,6 +9,7 @@ from support.settled import every
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 from support import emulated_threads as emulated
+from support.bundled import known  # noqa: F401
 from support.emulated_memory import tensor, values
 
 from impls.cute import _layouts, losses, masks
@@ -16,7 +17,6 @@ from impls.cute.htile.losses import CTAS, StreamTileConfig, streamed_layouts
 from softbench import Unsupported
 from softbench.cases import operators
 from softbench.measure.check import compare
-from softbench.measure.worker import loading
 from softbench.model import Case
 
 PROCESSORS = _layouts.HOPPER.processors
@@ -35,13 +35,6 @@ STREAMED = [
 PLAIN, SMOOTH = (
     (("ignore", ignore), ("smoothing", smoothing), ("z", z)) for ignore, smoothing, z in ((-100, 0, 0), (0, 0.1, 1e-4))
 )
-
-
-@pytest.fixture(autouse=True)
-def known():
-    operators.use(map(loading.operator, operators.bundled().values()))
-    yield
-    operators.use(())
 
 
 def fault(config, case):

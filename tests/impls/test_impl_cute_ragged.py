@@ -10,6 +10,7 @@ from support.settled import every
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 from support import emulated_threads as emulated
+from support.bundled import known  # noqa: F401
 from support.emulated_memory import tensor, values
 from support.lined import OfLines
 
@@ -17,7 +18,6 @@ from impls.cute.htile.config import RowTileConfig
 from impls.cute.htile.segmented import SegmentTileConfig
 from softbench.cases import operators
 from softbench.measure.check import compare
-from softbench.measure.worker import loading
 from softbench.model import Case
 
 LAYOUTS = [
@@ -36,13 +36,6 @@ APART = [
     SegmentTileConfig(4200, 4, 1, 32, 4, 3, 1),
 ]
 HARD = ("peaked", "growing", "padding_inf", "nan_middle", "empty")
-
-
-@pytest.fixture(autouse=True)
-def known():
-    operators.use([loading.operator(operators.bundled()["ragged_softmax"])])
-    yield
-    operators.use(())
 
 
 def computed(config, x, ends, dtype):

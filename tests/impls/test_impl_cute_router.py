@@ -9,22 +9,14 @@ from support.settled import every
 torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 from support import emulated_threads as emulated
+from support.bundled import known  # noqa: F401
 from support.emulated_memory import INT32, Layout, Pointer, Tensor, tensor, values
 
 from impls.cute import _host, _layouts, router
 from impls.cute.htile.topk import choose_topk
-from softbench.cases import operators
 from softbench.measure import cubin
 from softbench.measure.check import compare
-from softbench.measure.worker import loading
 from softbench.model import Case
-
-
-@pytest.fixture(autouse=True)
-def known():
-    operators.use([loading.operator(operators.bundled()["softmax_topk"])])
-    yield
-    operators.use(())
 
 
 def test_every_column_has_one_place():

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from support import depths
 from support import emulated_threads as emulated
+from support.bundled import known  # noqa: F401
 from support.emulated_memory import tensor, values
 from support.lined import OfLines
 
@@ -21,7 +22,6 @@ from impls.cute.htile.packing import PackedTileConfig
 from impls.cute.htile.spans import SpanTileConfig
 from softbench.cases import operators
 from softbench.measure.check import compare
-from softbench.measure.worker import loading
 from softbench.model import Case
 
 LAYOUTS = [
@@ -48,13 +48,6 @@ PACKED = [
 MASKED = [PackedTileConfig(5, 2, 32, 1), PackedTileConfig(33, 4, 32, 8), PackedTileConfig(577, 2, 64, 32, 4), *PACKED[1:]]
 DTYPES = {2: ("bfloat16", "float16"), 4: ("float32",)}
 LOSSES = ("cross_entropy_backward", "cross_entropy_both")
-
-
-@pytest.fixture(autouse=True)
-def known():
-    operators.use(map(loading.operator, operators.bundled().values()))
-    yield
-    operators.use(())
 
 
 def kind(x):
