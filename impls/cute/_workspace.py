@@ -31,17 +31,14 @@ def workspace(device, words: int, layout: tuple[int, ...] = ()):
     """
     import torch
 
-    stream = torch._C._cuda_getCurrentRawStream(device.index)
-    if capturing(device):
-        return _captured(device, words, layout, stream)
-    key = (device.index, stream, words, layout)
-    memory = _of_streams.get(key)
-    if memory is None:
+    stream, is_captured = torch._C._cuda_getCurrentRawStream(device.index), capturing(device)
+    found = _of_captures if is_captured else _of_streams
+    key = (device.index, is_captured and capture_id(stream), stream, words, layout)
+    if key not in found:
         with _lock:
-            if key not in _of_streams:
-                _of_streams[key] = _zeroed(device, words)
-            memory = _of_streams[key]
-    return memory
+            if key not in found:
+                found[key] = (_reserved if is_captured else _zeroed)(device, words)
+    return found[key]
 
 
 def reserve(device):
@@ -51,16 +48,12 @@ def reserve(device):
             _reserves[device.index] = (_zeroed(device, RESERVE_WORDS), 0)
 
 
-def _captured(device, words: int, layout: tuple[int, ...], stream: int):
-    key = (device.index, capture_id(stream), stream, words, layout)
-    with _lock:
-        if key not in _of_captures:
-            memory, used = _reserves.get(device.index, (None, 0))
-            if memory is None or used + words > len(memory):
-                memory, used = _zeroed(device, max(words, RESERVE_WORDS)), 0
-            _of_captures[key] = memory[used : used + words]
-            _reserves[device.index] = (memory, used + -(-words // ALIGN_WORDS) * ALIGN_WORDS)
-        return _of_captures[key]
+def _reserved(device, words: int):
+    memory, used = _reserves.get(device.index, (None, 0))
+    if memory is None or used + words > len(memory):
+        memory, used = _zeroed(device, max(words, RESERVE_WORDS)), 0
+    _reserves[device.index] = (memory, used + -(-words // ALIGN_WORDS) * ALIGN_WORDS)
+    return memory[used : used + words]
 
 
 def _zeroed(device, words: int):

@@ -64,8 +64,7 @@ def test_a_reserve_that_is_used_up_is_followed_by_another(streams, monkeypatch):
     assert not any(p.any() for p in places)
 
 
-def test_a_workspace_of_any_size_has_a_reserve(streams, monkeypatch):
-    monkeypatch.setattr(_workspace, "_zeroed", lambda device, words: torch.zeros(words))
+def test_a_workspace_of_any_size_has_a_reserve(streams):
     streams.capture = 1
     most = _workspace.RESERVE_WORDS + 1
     assert len(_workspace.workspace(torch.device("cpu"), most)) == most
