@@ -37,6 +37,7 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 
 # The arguments of a kernel: matrices (rows, columns), vectors of one value per column (or a matrix of one vector per head)
 # or per row, sums over the rows of a block, a workspace.
+OF_NORM = ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows")
 ARGUMENTS = {
     "softmax.Softmax": ("matrix", "matrix"),
     "split_softmax.SplitSoftmax": ("matrix", "matrix", "workspace"),
@@ -55,9 +56,9 @@ ARGUMENTS = {
     "packed.Softmax": ("matrix", "matrix"),
     "packed.SoftmaxBackward": ("matrix", "matrix", "matrix"),
     "packed.MaskedSoftmax": ("matrix", "matrix", "matrix"),
-    "packed.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
-    "norm.Norm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows"),
-    "split_norm.SplitNorm": ("matrix", "columns", "columns", "matrix", "matrix", "matrix", "rows", "rows", "workspace"),
+    "packed.Norm": OF_NORM,
+    "norm.Norm": OF_NORM,
+    "split_norm.SplitNorm": (*OF_NORM, "workspace"),
     "norm_backward.NormBackward": (
         *("matrix", "matrix", "columns", "matrix", "rows", "rows"),
         *("matrix", "matrix", "sums", "sums"),
