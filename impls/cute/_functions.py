@@ -29,11 +29,11 @@ def refused(reason: str):
 
 
 MOST_ROWS = 2**31 - 1  # of a launch
+CLUSTER_COLUMNS = 2**17  # float32 gradients of more may be split over the whole GPU
 
 # What runs calls like one that was served before, by `traits` and the output's dtype.
 _again: dict[tuple[Any, ...], Callable[[Tensor], Tensor]] = {}
 _AGAIN = 4096
-"""When this many are remembered, all are forgotten."""
 
 # How the code of torch.compile allocates: on the current device, in a third of the time of torch.empty.
 _empty = torch._C._dynamo.guards._empty_strided_cuda
@@ -68,16 +68,12 @@ def softmax_backward(dy: Tensor, y: Tensor, dim: int = -1, dtype: torch.dtype | 
 
 def again(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor | None:
     """`softmax`, if a call like this one was served before and nothing observes it: at half the host time; else None."""
-    if _is_compiling() or _modes() or _transforms() or forward_ad._current_level >= 0 or dim != -1:  # `traced`, `_key`: no calls
+    if _is_compiling() or _modes() or _transforms() or forward_ad._current_level >= 0 or dim != -1:  # `traced`, `traits`: no calls
         return None
     key = (id(out_dtype), type(x), x.shape, x.stride(), id(x.dtype), x.get_device(), x.data_ptr() & 15)
     if (run := _again.get(key)) is None:  # it has plain tensors only
         return None
     return _Softmax.apply(x, dim, out_dtype) if x.requires_grad and torch.is_grad_enabled() else run(x)
-
-
-def _key(x: Tensor, out_dtype: torch.dtype | None) -> tuple[Any, ...]:
-    return (id(out_dtype), *traits(x))
 
 
 def traits(t: Tensor | None):
@@ -141,7 +137,7 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
     rank = x.dim()
     if (dim != -1 and dim != rank - 1) or rank == 0 or x.numel() == 0:
         return _unusual(x, dim, checked(x, dim, out_dtype))
-    if (run := _again.get(key := _key(x, out_dtype))) is not None:
+    if (run := _again.get(key := (id(out_dtype), *traits(x)))) is not None:
         return run(x)
     out, columns = checked(x, dim, out_dtype), x.shape[-1]
     choose = served(_launch.softmax_rows, columns, (x.dtype, out), x.device)
@@ -169,14 +165,14 @@ def _forward(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
 def _unusual(x: Tensor, dim: int, out: torch.dtype) -> Tensor:
     """softmax of an empty tensor, of a number, or along another dimension than the last."""
     if x.numel() == 0:
-        return torch.empty(x.shape, dtype=out, device=x.device)
+        return x.new_empty(x.shape, dtype=out)
     if x.dim() == 0:
         return _forward(x.view(1), 0, out).view(())
     columns = math.prod(x.shape[dim:][1:])
     if x.is_contiguous() and columns > 1:
         launch = served(_launch.side_rows, columns, (x.dtype, out), x.shape[dim], x.data_ptr() & 15, x.device)
         if launch is not None:
-            y = torch.empty(x.shape, dtype=out, device=x.device)
+            y = x.new_empty(x.shape, dtype=out)
             launch(x.view(-1, columns), y.view(-1, columns))
             return y
     return _forward(x.transpose(dim, -1), -1, out).transpose(dim, -1).contiguous()
@@ -188,19 +184,20 @@ def _backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     if dy.shape != y.shape or dy.device != y.device:
         raise ValueError(f"dy {tuple(dy.shape)} on {dy.device} is not the gradient of y {tuple(y.shape)} on {y.device}")
     if y.numel() == 0:
-        return torch.empty(y.shape, dtype=dtype, device=y.device)
+        return y.new_empty(y.shape, dtype=dtype)
     if y.dim() == 0:
         return _backward(dy.view(1), y.view(1), 0, dtype).view(())
     if dim != -1 and dim != y.dim() - 1:
         return _backward(dy.transpose(dim, -1), y.transpose(dim, -1), -1, dtype).transpose(dim, -1).contiguous()
     wide, columns = torch.promote_types(y.dtype, dtype), y.shape[-1]
     dy, y = dy.to(wide), y.to(wide)
-    launch = served(_launch.backward_rows, columns, (wide,), y.device)
+    out = dtype if columns % 8 == 0 and columns <= CLUSTER_COLUMNS else wide  # other kernels write what they read
+    launch = served(_launch.backward_rows, columns, (wide, out), y.device)
     if launch is None or y.numel() > MOST_ROWS * columns:
         return compose_backward(dy, y).to(dtype)
-    dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+    dx = y.new_empty(y.shape, dtype=out)
     launch(_launch.as_matrix(dy, columns), _launch.as_matrix(y, columns), dx.view(-1, columns))
-    return dx if dx.dtype is dtype else dx.to(dtype)
+    return dx if out is dtype else dx.to(dtype)
 
 
 @functools.cache
@@ -268,12 +265,12 @@ def _second_gradients(ctx, g: Tensor) -> tuple[Tensor, Tensor, None, None]:
 
 
 def _fake(x: Tensor, dim: int, out_dtype: torch.dtype | None) -> Tensor:
-    return torch.empty(x.shape, dtype=checked(x, dim, out_dtype), device=x.device)
+    return x.new_empty(x.shape, dtype=checked(x, dim, out_dtype))
 
 
 def _fake_backward(dy: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     checked(y, dim, None)
-    return torch.empty(y.shape, dtype=dtype, device=y.device)
+    return y.new_empty(y.shape, dtype=dtype)
 
 
 _Softmax, softmax_op = operator("softmax", _forward, _fake, _remember, _first_gradient)

@@ -80,7 +80,7 @@ def _any(case) -> Launch:
         raise Unsupported(f"{case.operator} takes contiguous matrices, not {case.layout} {case.shape}")
     (layer, eps), forward = _plans.norm_kind(case), _norm_functions.forward
     if not case.operator.startswith("add_"):
-        return lambda x, weight, bias=None: forward(x, weight, bias, None, layer, eps)[0]
+        return lambda x, weight, bias=None: forward(x, weight, bias, None, layer, eps, False)[0]
     return lambda x, residual, weight, bias=None: tuple(forward(x, weight, bias, residual, layer, eps, True))
 
 
@@ -220,8 +220,8 @@ def softmax_rows(columns: int, dtypes: tuple[Any, Any], device) -> Launch:
     return _chosen(_plans.softmax, columns, dtypes, device)
 
 
-def backward_rows(columns: int, dtypes: tuple[Any], device) -> Launch:
-    """The launch of (dy, y, dx), all (rows, columns) of one dtype, of any strides; otherwise as `softmax_rows`."""
+def backward_rows(columns: int, dtypes: tuple[Any, Any], device) -> Launch:
+    """The launch of (dy, y, dx), of dtypes[0] and dx of dtypes[1], dx contiguous; otherwise as `softmax_rows`."""
     choose = _chosen(_plans.softmax_backward, columns, dtypes, device, tiles=2)
     return lambda dy, y, dx: choose(dy, y)(dy, y, dx)
 

@@ -55,7 +55,7 @@ def of_case(case, gpu: Gpu, aligned: bool) -> list[Build]:
         ]
     elif case.operator == "softmax_backward":
         few_rows = few(case.rows, case.columns, size, gpu, aligned, tiles=2)
-        builds = list(softmax_backward(case.columns, case.dtype, gpu, aligned, few_rows, dense))
+        builds = list(softmax_backward(case.columns, case.dtype, case.dtype, gpu, aligned, few_rows, dense))
     else:
         dtypes, is_few = _norm_dtypes(case), case.rows <= FEW_ROWS
         builds = list(norm(case.columns, dtypes, *norm_kind(case), gpu, aligned, is_few, dense))
@@ -159,10 +159,10 @@ def side(columns: int, dtypes: tuple[str, str], length: int, gpu: Gpu, place: in
 
 
 def softmax_backward(
-    columns: int, dtype: str, gpu: Gpu, aligned: bool, few: str | int = "", dense: bool = False
+    columns: int, dtype: str, out_dtype: str, gpu: Gpu, aligned: bool, few: str | int = "", dense: bool = False
 ) -> Iterator[Build]:
-    """Builds of (dy, y, dx), all of one dtype, or of these and a workspace; few and dense as in `softmax`."""
-    dtypes, size = (dtype,) * 3, ITEM_BYTES[dtype]
+    """Builds of (dy, y, dx), or of these and a workspace, all of one dtype unless few is ""; otherwise as `softmax`."""
+    dtypes, size = (dtype, dtype, out_dtype), ITEM_BYTES[dtype]
     yield from packed("SoftmaxBackward", columns, dtypes, gpu, dense, tiles=2)
     if few in ("split", "crews") and (aligned or dense):
         several = crews(columns * size, gpu, tiles=2) if few == "crews" else 1

@@ -12,7 +12,7 @@ from softbench import LAYER_EPS, RMS_EPS, kernels
 
 pytest.importorskip("torch")
 import torch
-from _softbench_kernels import _functions, _norm_backward, _norm_functions
+from _softbench_kernels import _functions, _launch, _norm_backward, _norm_functions
 from torch import library
 
 pytestmark = pytest.mark.filterwarnings("ignore::softbench.kernels.KernelFallback")
@@ -116,6 +116,14 @@ def test_a_gradient_in_a_wider_dtype_is_not_rounded_before(either):
     exact = (dy.double() - (dy.double() * y.double()).sum(-1, keepdim=True)) * y.double()
     found = kernels.softmax_backward(dy, y, dtype=torch.float32)
     torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-7)
+
+
+def test_a_kernel_for_rows_in_clusters_rounds_its_gradient(seen, monkeypatch):
+    rows, asked = _launch.backward_rows, []
+    monkeypatch.setattr(_launch, "backward_rows", lambda *given: asked.append(given[1][1]) or rows(*given))
+    for columns in (2**17, 2**17 + 8, 6):
+        kernels.softmax_backward(*torch.rand(2, 1, columns), dtype=torch.half)
+    assert asked == [torch.half, torch.float32, torch.float32]
 
 
 @pytest.mark.parametrize("function", [kernels.rms_norm, kernels.layer_norm])

@@ -195,7 +195,7 @@ def test_a_refused_launch_falls_back_and_is_remembered(refusing):
 def test_refusals_of_all_are_told(refusing):
     refused, _ = refusing
     refused |= {16, 8, 4, 2, 1}
-    builds = tuple(_plans.softmax_backward(4096, "float16", _layouts.HOPPER, True))
+    builds = tuple(_plans.softmax_backward(4096, "float16", "float16", _layouts.HOPPER, True))
     with pytest.raises(RuntimeError, match="OutOfResources"):
         _launch.ready(builds, CPU)
     with pytest.raises(ValueError, match="no kernel"):
@@ -229,7 +229,7 @@ def test_the_variant_follows_from_address_stride_and_columns(routes, x, aligned)
     assert not BASE.data_ptr() % 16
     y = torch.empty(x.shape, dtype=x.dtype)
     _launch.softmax_rows(x.shape[1], (x.dtype, x.dtype), CPU)(x)(x, y)
-    _launch.backward_rows(x.shape[1], (x.dtype,), CPU)(y, x, y)
+    _launch.backward_rows(x.shape[1], (x.dtype, x.dtype), CPU)(y, x, y)
     dtypes = (x.dtype, x.dtype, None, None, x.dtype, None, None, None)
     weight = torch.zeros(x.shape[1], dtype=x.dtype)
     norm = _launch.norm_rows(x.shape[1], dtypes, False, 1e-6, False, CPU)
@@ -258,7 +258,7 @@ def test_every_input_of_a_norm_counts(routes):
         norm(whole[:1], None, None, residual[:1, first : first + 1024])(whole)
     assert [config.aligned for config in routes] == [False, False, False]
     routes.clear()
-    backward = _launch.backward_rows(1024, (torch.float16,), CPU)
+    backward = _launch.backward_rows(1024, (torch.float16, torch.float16), CPU)
     for dy, y in ((whole, whole), (odd, whole), (whole, odd)):
         backward(dy, y, whole)
     assert [config.aligned for config in routes] == [True, False, False]

@@ -1,6 +1,5 @@
 """The kernels of impls/cute/kernels, compiled for sm_90a: their launches; of those beside softmax what they read and write."""
 
-import importlib.util
 import itertools
 import math
 import re
@@ -15,8 +14,8 @@ from support.settled import drawn, every
 from impls.cute.htile.crews import SplitTileConfig
 from softbench.measure import cubin
 
-if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
-    pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
+pytest.importorskip("cutlass")
+pytest.importorskip("tvm_ffi")
 
 from impls.cute import _host, _layouts, _plans
 from impls.cute.htile.config import RowTileConfig
@@ -169,7 +168,8 @@ def test_a_launch_that_overlaps_with_the_one_before_waits_for_it(monkeypatch):
     softmax["read_twice"] = (10**8, "")
     builds = {
         **{name: _plans.softmax(columns, x, x, _layouts.HOPPER, True, few) for name, (columns, few) in softmax.items()},
-        "backward": _plans.softmax_backward(4096, x, _layouts.HOPPER, True),
+        "backward": _plans.softmax_backward(4096, x, x, _layouts.HOPPER, True),
+        "narrower": _plans.softmax_backward(4096, x, "bfloat16", _layouts.HOPPER, True),
         "norm": _plans.norm(4096, (x, x, x, "", x, "", "", ""), True, 1e-5, _layouts.HOPPER, True),
     }
     launch = dsl.KernelLauncher.launch

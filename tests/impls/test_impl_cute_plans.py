@@ -188,9 +188,9 @@ def test_a_refused_cluster_is_followed_by_smaller_ones(columns, itemsize):
 
 def test_rows_beyond_a_cluster_are_split_or_read_twice():
     assert [type(config) for config in softmax_configs(1048576, 4)] == [SplitTileConfig]
-    long = [b.config for b in _plans.softmax_backward(1048576, "float32", _layouts.HOPPER, True)]
+    long = [b.config for b in _plans.softmax_backward(1048576, "float32", "float32", _layouts.HOPPER, True)]
     assert [(config.cluster, config.keep) for config in long] == [(16, "l1"), (8, "l1")]
-    assert not list(_plans.softmax_backward(10**8, "float32", _layouts.HOPPER, True))
+    assert not list(_plans.softmax_backward(10**8, "float32", "float32", _layouts.HOPPER, True))
 
 
 @over(

@@ -3,7 +3,6 @@
 Every kernel is compiled as it is for a Hopper GPU of 132 multiprocessors; nothing needs a GPU.
 """
 
-import importlib.util
 import itertools
 import re
 from dataclasses import dataclass, replace
@@ -16,8 +15,8 @@ from impls.cute.htile.crews import SplitTileConfig
 from softbench.measure import cubin
 from softbench.model import Case
 
-if not all(map(importlib.util.find_spec, ("cutlass", "tvm_ffi"))):
-    pytest.skip("compiling needs nvidia-cutlass-dsl and apache-tvm-ffi", allow_module_level=True)
+pytest.importorskip("cutlass")
+pytest.importorskip("tvm_ffi")
 
 from impls.cute import _host, _layouts, _plans, ladder, masks
 from impls.cute.htile import times
@@ -213,9 +212,9 @@ def test_bfloat16_takes_no_more_registers_than_float16(columns):
 def test_the_kernels_of_gradients_over_the_whole_gpu(dtype, columns):
     aligned = columns % 8 == 0
     few = _layouts.few(64, columns, _plans.ITEM_BYTES[dtype], GPU, aligned, tiles=2)
-    split, *others = _plans.softmax_backward(columns, dtype, GPU, aligned, few, True)
+    split, *others = _plans.softmax_backward(columns, dtype, dtype, GPU, aligned, few, True)
     unlike = [replace(build, config=replace(build.config, alike=False)) for build in others]
-    assert unlike == list(_plans.softmax_backward(columns, dtype, GPU, aligned, few, False))[aligned:], (
+    assert unlike == list(_plans.softmax_backward(columns, dtype, dtype, GPU, aligned, few, False))[aligned:], (
         "rows that start anywhere are split only where both matrices are dense, and so start alike"
     )
     assert split.config.tiles == 2

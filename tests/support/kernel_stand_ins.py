@@ -32,6 +32,7 @@ def seen_by_them(monkeypatch):
     def backward_rows(columns, dtypes, device):
         def launch(dy, y, dx):
             note(dy, y, dx)
+            assert kinds((dy, y, dx)) == (dtypes[0], *dtypes)
             dx.copy_((dy - (dy * y).sum(1, keepdim=True)) * y)
 
         return launch

@@ -16,8 +16,8 @@ from ..htile.rows import RowContext, RowLoader, RowStorer
 class SoftmaxBackward:
     """dx = (dy - sum(dy * y)) * y for rows of dy, y and dx (rows, columns); a callable for `cute.compile`.
 
-    y is softmax's output. All three have one dtype, float16, bfloat16 or float32. Sums are float32, and so is dy less its
-    sum: beyond 1.7e38 it may overflow although its product with y would not.
+    y is softmax's output. dy and y have one dtype, float16, bfloat16 or float32, and dx one of these. Sums are float32, and so
+    is dy less its sum: beyond 1.7e38 it may overflow although its product with y would not.
 
     log  y is log_softmax's output, and dx = dy - exp(y) * sum(dy)
     """
