@@ -61,15 +61,16 @@ def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: boo
         run = ready(found, device)
         config = found[0].config
 
-        def launch(blocks: int, tensors, outputs, count: int):
+        def launch(blocks: int, tensors, count: int):
+            outputs = tensors[-2:]
             wanted = [t for t in outputs if t is not None]
             sums = tensors[4].new_empty(len(wanted), blocks, count, columns)
-            places = iter(sums)
-            run(*tensors, *(None if t is None else next(places) for t in outputs))
+            places = iter(sums.unbind())
+            run(*tensors[:-2], *(None if t is None else next(places) for t in outputs))
             if len(wanted) == 1 and wanted[0].dtype is torch.float32:
                 torch.sum(sums.view(-1, *wanted[0].shape), 0, out=wanted[0])
             elif wanted:  # two kernels, also for two outputs
-                pairs = zip(sums.sum(1), wanted, strict=True)
+                pairs = zip(sums.sum(1).unbind(), wanted, strict=True)
                 totals = [t.sum(0) if t.shape[0] > 1 and o.dim() == 1 else t.view(o.shape) for t, o in pairs]
                 torch._foreach_copy_(wanted, totals)
 
@@ -81,14 +82,14 @@ def backward_rows(columns: int, dtypes: tuple[Any, ...], layer: bool, heads: boo
     kernel(vector_of(sizes, columns))
 
     def launch(*given) -> bool:
-        *tensors, of_weight, of_bias, count = given
+        *tensors, count = given
         places = columns if not weight_size else columns | tensors[WEIGHT].data_ptr() // weight_size
         for index, size in zip(matrices, sizes, strict=True):
             places |= tensors[index].data_ptr() // size | tensors[index].stride(0)
         config, run = kernel(vector_of(sizes, places))
         if run is not None:
             blocks = config.groups(tensors[0].size(0), count, config.at_once(this.processors)) // count
-            run(blocks, tensors, (of_weight, of_bias), count)
+            run(blocks, tensors, count)
         return run is not None
 
     return launch
@@ -115,7 +116,7 @@ def _is_right(launch, columns: int, names: tuple[str, ...], layer: bool, heads: 
         drawn = [wave(shape, name, i) for i, (shape, name) in enumerate(zip(shapes, names, strict=True))]
         drawn[4].abs_()
         dy, t, weight, of_total, rstd, mean, *outputs = drawn
-        launch(2, drawn[:-2], outputs[2:], heads)
+        launch(2, drawn, heads)
         dy, t, of_total = (x if x is None else x.view(rows // heads, heads, columns) for x in (dy, t, of_total))
         centre, scale = statistics_of(t, rstd, mean, eps)
         right = gradients(dy, t, weight, outputs[3], of_total, centre, scale, layer)

@@ -29,7 +29,7 @@ def norm(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, ep
     elif statistics:
         outputs = _Norm.apply(*inputs, layer, eps, True)
     else:
-        outputs = forward(*inputs, layer, eps)
+        outputs = forward(*inputs, layer, eps, False)
     return outputs[0] if residual is None else (outputs[0], outputs[1])
 
 
@@ -54,9 +54,7 @@ def again(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, e
 _again: dict[tuple[Any, ...], Callable[..., list[Tensor]]] = {}
 
 
-def forward(
-    x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool = False
-) -> list[Tensor]:
+def forward(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool) -> list[Tensor]:
     """[y], and x + residual if there is a residual, without autograd.
 
     statistics  also rstd and, for LayerNorm, the mean, (rows,) float32 (float64 for float64)
@@ -119,7 +117,7 @@ def _heads(x: Tensor, *vectors: Given) -> int:
 def _vectors(heads: int, columns: int, *vectors: Given) -> list[Given]:
     """Weights as (columns,), or as (heads, columns) where there are heads, dense."""
     shape = (heads, columns) if heads > 1 else (columns,)
-    return [None if t is None else (t.expand(shape) if heads > 1 else t.reshape(shape)).contiguous() for t in vectors]
+    return [None if t is None else (t.expand(shape) if heads > 1 else t.view(-1)).contiguous() for t in vectors]
 
 
 def compose(
@@ -152,7 +150,7 @@ def backward(
     of_residual  it has another dtype than x
     mean         for LayerNorm; with an eps, as in `statistics_of`
     """
-    outputs = _fake_backward(dy, t, weight, bias, of_total, rstd, mean, eps, of_weight, of_bias, of_residual)
+    outputs = _fake_backward(dy, t, weight, bias, of_weight, of_bias, of_residual)
     wanted = iter(outputs)
     dx, *of_vectors, dresidual = [next(wanted) if asked else None for asked in (True, of_weight, of_bias, of_residual)]
     columns, heads, layer = t.shape[-1], _heads(t, weight, bias if of_bias else None), mean is not None
@@ -171,12 +169,10 @@ def backward(
     return outputs
 
 
-def _fake_backward(
-    dy: Tensor, t: Tensor, weight: Given, bias: Given, of_total: Given,
-    rstd: Tensor, mean: Given, eps: float | None, of_weight: bool, of_bias: bool, of_residual: bool,
-) -> list[Tensor]:  # fmt: skip
+def _fake_backward(dy: Tensor, t: Tensor, weight: Given, bias: Given, *rest) -> list[Tensor]:
+    of_weight, of_bias, of_residual = rest[-3:]
     likes = ((dy, True), (weight, of_weight), (bias, of_bias), (t, of_residual))
-    return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t, asked in likes if asked and t is not None]
+    return [t.new_empty(t.shape) for t, asked in likes if asked and t is not None]
 
 
 def _setup(ctx, inputs: tuple[Any, ...], output: Sequence[Tensor]):
@@ -211,17 +207,10 @@ def _gradients(ctx, *of_outputs) -> tuple[Any, ...]:
     return of_x, of_weight, of_bias, of_residual, None, None, None
 
 
-def _all(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None, layer: bool, eps: float,
-    statistics: bool,
-) -> list[Tensor]:  # fmt: skip
-    return forward(x, weight, bias, residual, layer, eps, statistics)
-
-
 def _fake(x: Tensor, weight: Given, bias: Given, residual: Given, layer: bool, eps: float, statistics: bool) -> list[Tensor]:
-    return [torch.empty(o[0], dtype=o[1], device=x.device) for o in _outputs(x, residual, layer, statistics) if o]
+    return [x.new_empty(o[0], dtype=o[1]) for o in _outputs(x, residual, layer, statistics) if o]
 
 
-_Norm, norm_op = operator("norm", _all, _fake, _setup, _gradients)
+_Norm, norm_op = operator("norm", forward, _fake, _setup, _gradients)
 backward_op = library.custom_op(f"{NAMESPACE}::norm_backward", backward, mutates_args=())
 backward_op.register_fake(_fake_backward)

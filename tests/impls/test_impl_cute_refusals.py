@@ -92,12 +92,11 @@ def test_a_gradient_that_is_wrong_on_this_gpu_is_not_used(monkeypatch, mistake):
     monkeypatch.setattr(_norm_backward, "outside", contextlib.nullcontext)
     names = (*["float16"] * 4, *["float32"] * 2, *["float16"] * 4)
 
-    def launch(blocks, tensors, of_vectors, heads):
-        dy, t, weight, of_total, rstd, mean, dx, dresidual = tensors
+    def launch(blocks, tensors, heads):
+        dy, t, weight, of_total, rstd, mean, *outputs = tensors
         x, g, total = (m.view(-1, heads, 64) for m in (t, dy, of_total))
         columns = (v.view(-1, heads, 1) for v in (mean, rstd))
         found = _norm_backward.gradients(g, x, weight, weight, total, *columns, True)
-        outputs = (dx, dresidual, *of_vectors)
         for number, (place, got) in enumerate(zip(outputs, (found[0], *found[:3]), strict=True)):
             place.copy_(got.view(place.shape))
             if number == mistake:
