@@ -21,7 +21,7 @@ def cute_masks(case):
     dtype, kernel = getattr(torch, case.out_dtype), _launch.by_alignment(case, of_case)
 
     def launch(*inputs):
-        y = torch.empty(case.shape, dtype=dtype, device=inputs[0].device)
+        y = inputs[0].new_empty(case.shape, dtype=dtype)
         if case.elements and case.operator == "causal_softmax":
             (x, last, slope), is_sloped = inputs, dict(case.params)["alibi"] > 0
             x = _launch.as_matrix(x, case.columns)

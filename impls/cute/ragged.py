@@ -25,7 +25,7 @@ def cute_ragged(case):
     dtype, kernel = getattr(torch, case.out_dtype), _launch.by_alignment(case, of_case)
 
     def launch(x, ends):
-        y = torch.empty(case.shape, dtype=dtype, device=x.device)
+        y = x.new_empty(case.shape, dtype=dtype)
         if case.elements:
             rows = _launch.as_matrix(x, case.columns)
             kernel(rows)(rows, ends.contiguous(), y.view(rows.shape))

@@ -20,7 +20,7 @@ def cute_router(case):
 
     def launch(x):
         x = x.contiguous()
-        weight, expert = (torch.empty((case.rows, k), dtype=d, device=x.device) for d in (torch.float32, torch.int32))
+        weight, expert = (x.new_empty((case.rows, k), dtype=d) for d in (torch.float32, torch.int32))
         if case.elements:
             kernel(x.data_ptr() % 16)(x.view(case.rows, case.columns), weight, expert)
         return weight, expert
