@@ -46,7 +46,8 @@ def start(config: pytest.Config) -> None:
         selection = select(chosen, asked)
         if orders and orders.shard.host:
             resuming.require_same(orders.shard, chosen, selection.variants)
-        chosen = replace(chosen, selection=chosen.selection + selection.seeded)
+        if "--softbench-seed=" not in chosen.selection:
+            chosen = replace(chosen, selection=chosen.selection + selection.seeded)
         events = Events(None if orders else chosen.events)
     except (InputError, FileNotFoundError) as error:
         raise pytest.UsageError(f"softbench: {error}") from None

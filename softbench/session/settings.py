@@ -60,7 +60,7 @@ class Settings:
     drawn_from: int = DEFAULT_DRAWN_FROM
     """drawn: how many drawn cases are added per operator of the profiles. drawn_from: the seed of the first."""
     selection: str = ""
-    """The options that choose the cells, as they were given."""
+    """The options that choose the cells, and how they end, as they were given."""
 
 
 _OPTIONS = (
@@ -191,7 +191,7 @@ def _profiles(text: str) -> tuple[str, ...]:
 
 def _selection(profiles: str, option: Callable[[str], Any]) -> str:
     """With "=" before values: in a checkout that is not installed pytest takes a separate folder for one of tests."""
-    given = [("profile", profiles)] + [(name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from")]
+    given = [("profile", profiles)] + [(name, option(name)) for name in ("shapes", *AXES, "drawn", "drawn-from", "timeout", "seed")]
     given += [(name, value) for name in reversed(_REPEATED) for value in option(name)]
     flags = [f"--softbench-{name}" for name in ("ladders", "quick", "full-size") if option(name)]
     return " ".join([*flags, *(f"--softbench-{name}={shlex.quote(value)}" for name, value in given if value)])

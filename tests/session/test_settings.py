@@ -12,8 +12,10 @@ from softbench.texts import repeat_command
 
 
 def test_the_selection_is_what_was_given(tmp_path):
-    found = read(tmp_path, columns="512", impls=["a b", "c"], seed="1")
-    assert found.selection == "--softbench-profile=cpu --softbench-columns=512 --softbench-impls='a b' --softbench-impls=c"
+    found = read(tmp_path, columns="512", impls=["a b", "c"], seed="-1", timeout="300", budget="2").selection
+    own = "--softbench-timeout=300 --softbench-seed=-1 --softbench-impls='a b' --softbench-impls=c"
+    assert found == f"--softbench-profile=cpu --softbench-columns=512 {own}"
+    assert repeat_command(found, "softmax-float32-4x4", "mine") == f"pytest --softbench {found} -k 'softmax-float32-4x4 and mine'"
 
 
 def test_drawn_cases_are_a_number_and_a_first_seed(tmp_path):
