@@ -78,9 +78,11 @@ class Place:
 
     def size(self) -> int:
         # Our own rule for numbers: YAML 1.1 reads 010 as 8 and 1:30 as 90.
-        if self.node.id != "scalar" or not re.fullmatch(r"0|[1-9][0-9]{0,17}", self.node.value):
+        if self.node.id != "scalar" or not re.fullmatch(r"0|[1-9][0-9]*", self.node.value):
             what = repr(self.node.value) if self.node.id == "scalar" else f"a {self.node.id}"
             raise self.error(f"{what} is not a size; use a whole number in digits, 0 or more")
+        if len(self.node.value) > 18:
+            raise self.error(f"{self.node.value:.40} is too large; {'9' * 18} is the most")
         return int(self.node.value)
 
     def number(self) -> int | float:

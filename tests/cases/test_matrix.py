@@ -95,6 +95,7 @@ SOFTMAX_MISTAKES = {
     "shapes: [4, 8]": ".shapes[0]: expected a shape, a list of sizes such as [4096, 1024]; [] is a scalar",
     "shapes: [[4, -8]]": f".shapes[0]: '-8' {NO_SIZE}",
     "shapes: [[4, [8]]]": f".shapes[0]: a sequence {NO_SIZE}",
+    f"shapes: [[{10**18}]]": f".shapes[0]: {10**18} is too large; {10**18 - 1} is the most",
     "rows: 1, columns: [8, 010]": f".columns[1]: '010' {NO_SIZE}",
     "shapes: [[4, 8], [4, 0]]": (".shapes[1]: a shape without elements cannot be timed; move it to a profile with timed: false"),
     "shapes: [[4, 8]], why: ''": ".why: expected a text",

@@ -26,8 +26,12 @@ def test_layout_words_and_what_wrong_ones_say():
     assert parse_layout("offset-1+padded-3") == Layout(offset=1, row_pad=3)
     assert parse_layout("offset-2+transposed") == Layout(offset=2, transposed=True)
     assert parse_layout("broadcast+strided-4") == Layout(column_step=4, broadcast=True)
-    for word in (*("", "offset", "offset-0", "offset--1", "wide", "offset-1+"), "offset-1+offset-2", "transposed+padded-1"):
-        with pytest.raises(ValueError, match=r"padded-K.*transposed"):
+    for word in (
+        *("", "offset", "offset-0", "offset--1", "wide", "offset-1+", f"keys-{10**9}"),
+        "offset-1+offset-2",
+        "transposed+padded-1",
+    ):
+        with pytest.raises(ValueError, match=r"padded-K.*transposed.*; K is 1 to 999999999$"):
             parse_layout(word)
 
 

@@ -26,7 +26,7 @@ PLAIN = "plain"
 """Not a word of a case: the distribution of a drawn case's inputs that are normal in other cases."""
 _DRAWN = re.compile(r"drawn_(0|[1-9]\d{0,17})")
 _PART = re.compile(r"(offset|padded|strided|keys)-([1-9]\d{0,8})|(transposed|broadcast)")
-_CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, keys-K, or parts joined by "+"'
+_CHOICES = 'contiguous, offset-K, padded-K, strided-K, transposed, broadcast, keys-K, or parts joined by "+"; K is 1 to 999999999'
 _EXCLUSIVE = (("transposed", "padded"), ("transposed", "strided"), ("transposed", "broadcast"), ("broadcast", "padded"))
 
 
