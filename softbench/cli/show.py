@@ -39,6 +39,8 @@ def _case(board: Board, case_id: str) -> CaseBoard:
         return board.find(case_id)
     except KeyError:
         names = [case.case.id for case in board.cases]
+        if not names:
+            raise InputError(f"{board.passport.run_id} has no cells") from None
         few = difflib.get_close_matches(case_id, names, n=8, cutoff=0.3) or names[:8]
         raise InputError(f"{board.passport.run_id} has no case {case_id!r:.80}; {choose_from(case_id, few)}") from None
 

@@ -99,6 +99,11 @@ def test_a_cell_that_is_not_there(says, cell, words):
     assert words in says("show", cell, status=2)
 
 
+def test_a_run_without_cells_shows_none(says, tmp_path):
+    none = written(tmp_path, run_id="none")
+    assert says("show", "mine", "--run", none, status=2) == "softbench: none has no cells\n"
+
+
 def test_list_says_what_is_missing(no_gpu, says):
     text = says("list")
     names = {variant.implementation for variant in registry.find([resources.bundled_impls()])}
