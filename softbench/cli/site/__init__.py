@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from softbench.analysis.leaderboard.formatting import plural
 from softbench.analysis.ledger.machines import machines
 from softbench.cli.command import Command, CommandResult, Options, argument
 from softbench.cli.site import claimed, reading, writing
@@ -18,7 +19,7 @@ def _run(options: Options) -> CommandResult:
     claims = claimed.verdicts(found, files, {run.passport.run_id: path for run, path in kept}, shelf)
     count = shelf.publish(site.pages(found, claims, left_out), {run.file: path for run, path in kept})
     left = f", {len(left_out)} left out" if left_out else ""
-    return f"site:    {folder / 'index.html'}: {len(kept)} runs{left}; {count} of its files changed\n", 0
+    return f"site:    {folder / 'index.html'}: {plural(len(kept), 'run')}{left}; {count} of its files changed\n", 0
 
 
 COMMAND = Command(
