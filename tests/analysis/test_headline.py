@@ -37,8 +37,10 @@ def test_nobody_leads_while_no_rank_is_decided():
     assert headline.leader(found, "softmax") is None
     said = headline.verdict(found)
     assert said.startswith("Nobody leads softmax on a CPU: torch_eager scores best, ")
-    assert "is in none of 2 cases known to be the fastest: 4 of 4 ranks are undecided (?), times have 2 placements." in said
+    assert "is not known to be the fastest in any of 2 cases: 4 of 4 ranks are undecided (?), times have 2 placements." in said
     assert "x torch_eager" not in said
+    one = headline.verdict(board([r for r in found.records if r.case == CASE], "wall"))
+    assert ", but is not known to be the fastest in its one case: 2 of 2 ranks are undecided (?), " in one
 
 
 def test_the_same_on_page_terminal_and_badge():
@@ -64,7 +66,7 @@ def test_one_decided_case_makes_a_leader():
 def test_who_is_nowhere_the_fastest_leads_nobody():
     times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
     found = board(timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE)))
-    assert headline.verdict(found).endswith("steady scores best, 95.2, but is the fastest in none of 2 cases.")
+    assert headline.verdict(found).endswith("steady scores best, 95.2, but is not the fastest in any of 2 cases.")
 
 
 def test_who_is_alone_leads_nobody():

@@ -86,12 +86,13 @@ def undecided(board: Board, operator: str) -> str:
     if first and (first.wins or first.ties):
         return _level(board, first)
     unknown = sum(cell.mark == "?" for cell in cells)
-    timed = plural(max(standing.timed for standing in board.standings(operator)), "case")
+    count = max(standing.timed for standing in board.standings(operator))
+    where = "its one case" if count == 1 else f"any of {count} cases"
     if not any(cell.rank == 1 and cell.mark == "?" for cell in cells):
-        return f"is the fastest in none of {timed}"
+        return f"is not the fastest in {where}"
     spread = interval_text(sorted(cells, key=lambda cell: cell.half_width or 0.0)[len(cells) // 2])
     known = f"times are known to {spread}" if "±" in spread else f"times have {spread}"
-    return f"is in none of {timed} known to be the fastest: {unknown} of {len(cells)} ranks are undecided (?), {known}"
+    return f"is not known to be the fastest in {where}: {unknown} of {len(cells)} ranks are undecided (?), {known}"
 
 
 def undecided_note(board: Board) -> str:
