@@ -14,6 +14,7 @@ LANGUAGES = ("triton", "torch")
 LONGEST = 60
 RESERVED = ("operator", "torch", "torch_eager")
 """Names in the template of an operator."""
+OWN_SHAPES = Path("shapes.yaml")
 SHAPES = """profiles:
   {name}:
     description: {name}, timed
@@ -32,9 +33,9 @@ def _run(options: Options) -> CommandResult:
     path = folder / f"{name}.py"
     _write(path, _template(options.language or LANGUAGES[0], name))
     text = f"written: {path}\ncheck and time it, without -k next to the others:\n\n"
-    shapes = Path("shapes.yaml")
-    cases = "--softbench-profile=PROFILE" if shapes.exists() else "--softbench-columns=1024-4096"
-    more = f"\nPROFILE is one of {shapes} that asks softmax\n" if shapes.exists() else ""
+    cases, more = "--softbench-columns=1024-4096", ""
+    if OWN_SHAPES.exists():
+        cases, more = "--softbench-profile=PROFILE", f"\nPROFILE is one of {OWN_SHAPES} that asks softmax\n"
     return text + f"  pytest --softbench --softbench-impls={shlex.quote(str(folder))} {cases} -k {name}\n{more}", 0
 
 
@@ -46,15 +47,17 @@ def _operator(options: Options) -> CommandResult:
         raise InputError("--language: an operator's file is written with torch; leave the option out")
     folder = Path(options.folder or FOLDER)
     name = _usable(options.name, folder, "operator")
-    path, shapes = folder / f"{name}.py", Path("shapes.yaml")
+    path = folder / f"{name}.py"
     _write(path, _template("operator", name))
     text = f"written: {path}\n"
     profile = SHAPES.format(name=name)
-    if shapes.exists():
-        text += f"ask for it by a profile of {shapes}:\n\n{profile.partition(chr(10))[2]}\nthen check and time its baseline:\n\n"
+    if OWN_SHAPES.exists():
+        text += (
+            f"ask for it by a profile of {OWN_SHAPES}:\n\n{profile.partition(chr(10))[2]}\nthen check and time its baseline:\n\n"
+        )
     else:
-        _write(shapes, profile)
-        text += f"written: {shapes}\ncheck and time its baseline:\n\n"
+        _write(OWN_SHAPES, profile)
+        text += f"written: {OWN_SHAPES}\ncheck and time its baseline:\n\n"
     place = "" if folder == Path(FOLDER) else f" --softbench-operators={shlex.quote(str(folder))}"
     return text + f"  pytest --softbench{place} --softbench-profile={name}\n", 0
 
