@@ -196,11 +196,13 @@ def test_what_no_kernel_computes_is_refused(layer, weight, mean, reason):
     [
         (8192, "float32", False, 6),  # in registers
         (4096, "float32", False, 0),  # 512 threads a row
-        (8192, "bfloat16", True, 0),
+        (8192, "bfloat16", True, 2),
+        (32000, "bfloat16", True, 1),  # 512 threads of 64 registers
+        (8193, "bfloat16", True, 1),  # rows that may not start alike
         (131072, "bfloat16", True, 4),  # in shared memory
         (131072, "float32", False, 4),
         (1048576, "float32", True, 2),  # read twice
-        (8193, "bfloat16", False, 0),  # rows that start anywhere, in registers
+        (8193, "bfloat16", False, 3),  # rows that start anywhere, in registers
         (17033, "bfloat16", False, 3),  # the same, in shared memory
         (150003, "float16", False, 4),
         (262145, "bfloat16", True, 2),

@@ -56,7 +56,7 @@ WEIGHT_AND_BIAS = [
     (1024, 2, 1, 128, 32, 4, "registers"),  # one warp, which exchanges nothing
     (2048, 2, 1, 64, 64, 4, "registers"),
     (8192, 2, 1, 224, 224, 5, "registers"),  # 16 KiB: the last in registers
-    (16384, 2, 1, 224, 224, 10, "shared"),
+    (16384, 2, 1, 352, 352, 6, "registers"),
     (65536, 2, 8, 128, 128, 8, "shared"),
     (131072, 2, 8, 128, 128, 16, "shared"),  # sixteen vectors of 128 threads, then more threads of eleven
     (200000, 2, 8, 288, 288, 11, "shared"),

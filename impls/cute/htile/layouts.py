@@ -56,8 +56,9 @@ WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
 ANYWHERE_BYTES, UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 60 * 1024, 4 * 1024, 2 * 1024  # of norms
 WARP_VECTORS, HELD_VECTORS = 8, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
-# Threads of a multiprocessor, by which registers of LayerNorm are limited; of rows that start anywhere of CTAs of so many warps.
-RESIDENT_THREADS, ANYWHERE_THREADS, ANYWHERE_WARPS = 896, 768, (2, 12)
+# Warps of a multiprocessor, by which registers of LayerNorm are limited; of rows that start anywhere rather 24, if these are 20 or
+# more in whole CTAs, and of CTAs of so many.
+RESIDENT_WARPS, ANYWHERE_WARPS, LEAST_WARPS, ANYWHERE_CTAS = 28, 24, 20, (2, 12)
 # Few rows do not fill the GPU, so time is latency: a row has sixteen CTAs, and registers hold it. By bytes of an element: up to
 # which vectors of a CTA it has how many threads. A thread has one or two vectors, of 16 bits up to 192 KiB a row; then registers
 # suffice for two CTAs of up to 384 threads.
@@ -214,19 +215,21 @@ def _rows(whole: RowTileConfig, each: int, one_row: bool = False) -> RowTileConf
 
 
 def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig:
-    """One row per CTA, for pieces of weights, with few threads: about as many have room as ANYWHERE_THREADS."""
+    """One row per CTA, for pieces of weights, with few threads."""
     each = max(2 * WARP, _threads(whole.vectors, HELD_VECTORS[whole.itemsize]))
     if whole.vectors <= WARP_VECTORS * WARP and whole.itemsize == 2:
         each = WARP
-    (least, most), narrow = ANYWHERE_WARPS, whole.itemsize == 2
-    resident = round(ANYWHERE_THREADS / each) if narrow and least * WARP <= each <= most * WARP else 0
-    return replace(_clusters(whole, 1, each), resident=resident)
+    warps, (least, most) = each // WARP, ANYWHERE_CTAS
+    resident = ANYWHERE_WARPS // warps
+    if resident * warps < LEAST_WARPS:
+        resident = RESIDENT_WARPS // warps
+    return replace(_clusters(whole, 1, each), resident=resident if whole.itemsize == 2 and least <= warps <= most else 0)
 
 
 def _resident(config: RowTileConfig) -> int:
     """CTAs of one row of LayerNorm that a multiprocessor has room for, where early weights would take too many registers."""
     is_long = config.itemsize == 2 or config.columns * config.itemsize > LAYER_LONG_BYTES[config.itemsize]
-    return max(2, RESIDENT_THREADS // config.threads) if is_long and config.aligned and config.rows == 1 else 0
+    return max(2, RESIDENT_WARPS * WARP // config.threads) if is_long and config.aligned and config.rows == 1 else 0
 
 
 def _wide_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:

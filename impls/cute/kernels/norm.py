@@ -88,7 +88,10 @@ def weights_ahead(config: RowTileConfig, layer: bool, tiles: int = 1) -> int:
     if config.keep == "registers" and layer:
         is_narrow = config.itemsize == 2 or config.resident or config.threads <= LAYER_ROW_THREADS
         is_usual = turns > LAYER_TURNS if not config.aligned else tiles == 1 or turns <= REGISTER_TURNS
-        return min(LAYER_TURNS, ceil_div(turns, 2)) if is_alone and is_narrow and is_usual else 0
+        most = LAYER_TURNS if config.aligned or config.alike else 1
+        if config.resident and config.itemsize == 2:
+            most = min(most, max(1, (registers(config) - 32 - 4 * turns) // 8))  # so that few or none are spilled
+        return min(most, ceil_div(turns, 2)) if is_alone and is_narrow and is_usual else 0
     if config.keep == "registers":
         is_tight = not config.aligned and turns > REGISTER_TURNS and config.cluster <= SAFE_CLUSTER
         return 0 if config.threads >= WIDE_ROW_THREADS else REGISTER_TURNS * is_alone if is_tight else turns
@@ -97,6 +100,11 @@ def weights_ahead(config: RowTileConfig, layer: bool, tiles: int = 1) -> int:
     if config.keep == "shared" and not config.aligned:
         return FEW_TURNS[config.threads > LAYER_THREADS] if layer else 3 + (turns > LONG_TURNS)
     return FEW_TURNS[config.threads > FEW_THREADS]
+
+
+def registers(config: RowTileConfig) -> int:
+    """Of a thread, if a multiprocessor, which has four parts of 16384, has as many CTAs as are to be resident."""
+    return 16384 // (WARP * ceil_div(config.resident * config.threads // WARP, 4)) // 8 * 8
 
 
 class Row:
