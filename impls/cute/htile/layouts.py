@@ -56,9 +56,9 @@ WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
 ANYWHERE_BYTES, UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 60 * 1024, 4 * 1024, 2 * 1024  # of norms
 WARP_VECTORS, HELD_VECTORS = 8, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
-# Warps of a multiprocessor, by which registers of LayerNorm are limited; of rows that start anywhere rather 24, if these are 20 or
-# more in whole CTAs, and of CTAs of so many.
-RESIDENT_WARPS, ANYWHERE_WARPS, LEAST_WARPS, ANYWHERE_CTAS = 28, 24, 20, (2, 12)
+# Warps of a multiprocessor, by which registers of LayerNorm are limited; of rows that start anywhere the first of which whole CTAs,
+# of so many, are LEAST_WARPS or more.
+RESIDENT_WARPS, ANYWHERE_WARPS, LEAST_WARPS, ANYWHERE_CTAS = 28, (24, 28, 32), 21, (2, 12)
 # Few rows do not fill the GPU, so time is latency: a row has sixteen CTAs, and registers hold it. By bytes of an element: up to
 # which vectors of a CTA it has how many threads. A thread has one or two vectors, of 16 bits up to 192 KiB a row; then registers
 # suffice for two CTAs of up to 384 threads.
@@ -220,10 +220,9 @@ def _layer_anywhere(whole: RowTileConfig) -> RowTileConfig:
     if whole.vectors <= WARP_VECTORS * WARP and whole.itemsize == 2:
         each = WARP
     warps, (least, most) = each // WARP, ANYWHERE_CTAS
-    resident = ANYWHERE_WARPS // warps
-    if resident * warps < LEAST_WARPS:
-        resident = RESIDENT_WARPS // warps
-    return replace(_clusters(whole, 1, each), resident=resident if whole.itemsize == 2 and least <= warps <= most else 0)
+    found = (n // warps for n in ANYWHERE_WARPS if n // warps * warps >= LEAST_WARPS)
+    resident = next(found) if whole.itemsize == 2 and least <= warps <= most else 0
+    return replace(_clusters(whole, 1, each), resident=resident)
 
 
 def _resident(config: RowTileConfig) -> int:

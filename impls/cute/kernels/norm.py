@@ -87,11 +87,7 @@ def weights_ahead(config: RowTileConfig, layer: bool, tiles: int = 1) -> int:
     turns, is_alone = config.vectors_per_thread, config.cluster == 1
     if config.keep == "registers" and layer:
         is_narrow = config.itemsize == 2 or config.resident or config.threads <= LAYER_ROW_THREADS
-        is_usual = turns > LAYER_TURNS if not config.aligned else tiles == 1 or turns <= REGISTER_TURNS
-        most = LAYER_TURNS if config.aligned or config.alike else 1
-        if config.resident and config.itemsize == 2:
-            most = min(most, max(1, (registers(config) - 32 - 4 * turns) // 8))  # so that few or none are spilled
-        return min(most, ceil_div(turns, 2)) if is_alone and is_narrow and is_usual else 0
+        return layer_ahead(config) if tiles == 1 and is_alone and is_narrow else 0
     if config.keep == "registers":
         is_tight = not config.aligned and turns > REGISTER_TURNS and config.cluster <= SAFE_CLUSTER
         return 0 if config.threads >= WIDE_ROW_THREADS else REGISTER_TURNS * is_alone if is_tight else turns
@@ -100,6 +96,15 @@ def weights_ahead(config: RowTileConfig, layer: bool, tiles: int = 1) -> int:
     if config.keep == "shared" and not config.aligned:
         return FEW_TURNS[config.threads > LAYER_THREADS] if layer else 3 + (turns > LONG_TURNS)
     return FEW_TURNS[config.threads > FEW_THREADS]
+
+
+def layer_ahead(config: RowTileConfig) -> int:
+    """`weights_ahead` of a LayerNorm in registers of one CTA: half of its turns, two at most, and few or none that are spilled."""
+    turns, least = config.vectors_per_thread, int(config.aligned)
+    most = LAYER_TURNS if config.aligned or config.alike else 1
+    if config.resident and config.itemsize == 2:
+        most = min(most, max(least, (registers(config) - 32 - 4 * turns) // 8))
+    return min(most, turns // 2 if turns > LAYER_TURNS else least)
 
 
 def registers(config: RowTileConfig) -> int:
