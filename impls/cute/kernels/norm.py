@@ -92,7 +92,7 @@ def weights_ahead(config: RowTileConfig, layer: bool, tiles: int = 1) -> int:
         is_tight = not config.aligned and turns > REGISTER_TURNS and config.cluster <= SAFE_CLUSTER
         return 0 if config.threads >= WIDE_ROW_THREADS else REGISTER_TURNS * is_alone if is_tight else turns
     if config.keep == "shared" and config.aligned and turns <= LONG_TURNS:
-        return FEW_TURNS[0] if layer and is_alone else turns
+        return turns
     if config.keep == "shared" and not config.aligned:
         return FEW_TURNS[config.threads > LAYER_THREADS] if layer else 3 + (turns > LONG_TURNS)
     return FEW_TURNS[config.threads > FEW_THREADS]
