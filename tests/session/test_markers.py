@@ -96,14 +96,16 @@ class Looking:
 
 
 def test_a_cell_ends_as_in_a_run_and_leaves_no_record(tmp_path):
-    project(tmp_path)
+    project(tmp_path, none=RAISES.partition(", params")[0] + ")\ndef own_none(case): ...\n")
     for name, code, words in (
         ("own_zeros", 1, "INCORRECT: every element is 0"),
         ("own_refusing", 0, "UNSUPPORTED: only on Sundays"),
         ("own_lacking", 0, "UNAVAILABLE: distribution-that-nobody-has"),
+        ("own_none", 1, "RUNTIME_ERROR: factory raised TypeError: the factory returned NoneType, not a launch function"),
     ):
         done = bench(tmp_path, "--softbench-debug", "-rs", "-k", name, code=code)
         assert words in done.stdout
+        assert "authoring.py" not in done.stdout
         assert "one cell in this process; nothing is timed" in done.stdout
     assert not (tmp_path / "reports").exists()
 

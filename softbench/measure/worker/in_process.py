@@ -12,7 +12,7 @@ from softbench.contract import Unsupported
 from softbench.measure.contest.entrant import Entrant, mode_of
 from softbench.measure.contest.processes import environment_for
 from softbench.measure.device import gpu, toolkit
-from softbench.measure.worker import sanitizing
+from softbench.measure.worker import faults, loading, sanitizing, traces
 from softbench.measure.worker.authoring import AuthorHandler
 from softbench.model import Case, Status, Variant
 
@@ -20,7 +20,8 @@ from softbench.model import Case, Status, Variant
 def prepare(case: Case, variant: Variant, seed: int) -> tuple[Status | None, str]:
     """Import, build and check a variant as a worker does, or compile it if that is all that it can do here.
 
-    Returns (None, "") if nothing is wrong, else a status and the reason. Raises what the implementation raises, except a refusal.
+    Returns (None, "") if nothing is wrong, else a status and the reason, as also for what softbench itself finds and raises, in
+    whose traceback no frame is the author's. Raises what the implementation raises, except a refusal.
     Sets the environment of a worker, so it must come before torch is imported.
     """
     if variant.interpreter:
@@ -29,10 +30,15 @@ def prepare(case: Case, variant: Variant, seed: int) -> tuple[Status | None, str
     mode, why = mode_of(variant, card)
     if why:
         return Status.UNAVAILABLE, why
+    handler = _handler(mode)
     try:
-        answer = _handled(_request(case, variant, seed, mode))
+        answer = handler.handle(_request(case, variant, seed, mode))
     except Unsupported as refusal:
         return Status.UNSUPPORTED, str(refusal)
+    except Exception as error:
+        if traces.place(error, loading.folders()):
+            raise
+        return faults.classify(error, handler.phase)
     return (None, "") if answer["ok"] else (Status(answer["status"]), answer["reason"])
 
 
@@ -52,10 +58,11 @@ def _request(case: Case, variant: Variant, seed: int, mode: str) -> dict[str, An
     return Entrant(variant, "entrant").request(operation, case, seed=seed) | {"mode": mode}
 
 
-def _handled(request: dict[str, Any]) -> dict[str, Any]:
-    os.environ.update(environment_for(request["mode"]))
-    return AuthorHandler("cuda" if gpu() and request["mode"] == "measure" else "cpu").handle(request)
+def _handler(mode: str) -> AuthorHandler:
+    os.environ.update(environment_for(mode))
+    return AuthorHandler("cuda" if gpu() and mode == "measure" else "cpu")
 
 
 if __name__ == "__main__":
-    _handled(json.load(sys.stdin))
+    asked = json.load(sys.stdin)
+    _handler(asked["mode"]).handle(asked)
