@@ -28,6 +28,16 @@ class Family:
             digest.update(content)
         return hashlib.sha256(f"{path.name}\0{digest.hexdigest()}".encode()).hexdigest()[:16]
 
+    def change_since(self, path: Path, source_hash: str) -> str:
+        """Why the file's hash is not this one any more: names the one file that was added, if that is all.
+
+        A kernel may open or import any file by a name that it makes, so an added one counts too.
+        """
+        for new in self.files:
+            if Family(self.folder, {name: data for name, data in self.files.items() if name != new}).hash_of(path) == source_hash:
+                return f"its family {self.folder.name} has a new file, {new}"
+        return f"its source is all code of its family {self.folder.name}"
+
 
 def alone(path: Path, text: str) -> Family:
     """A file with this text as a family of its own, without its neighbours."""

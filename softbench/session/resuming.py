@@ -4,7 +4,9 @@ import contextlib
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from softbench.cases import sources
 from softbench.model import Passport, Run, Variant
 from softbench.records import shards, store
 from softbench.session import debugging, passport
@@ -101,10 +103,11 @@ def _given(option: str, value: object) -> str:
 
 def _other_sources(run: Run, variants: Sequence[Variant]) -> str:
     """Which implementation with records has changed: a run has one version of each."""
-    now = {(v.operator, v.implementation): v.source_hash for v in variants}
+    now = {(v.operator, v.implementation): v for v in variants}
     for record in run.records:
-        source = now.get((record.variant.operator, record.variant.implementation))
+        own, old = now.get((record.variant.operator, record.variant.implementation)), record.variant.source_hash
         is_answer = record.role != "roof" and not record.is_of_other_sources
-        if is_answer and source not in (None, record.variant.source_hash):
-            return f"{record.variant.implementation} has changed since"
+        if own and is_answer and own.source_hash != old:
+            path = Path(own.path)
+            return f"{own.implementation} has changed since: {sources.read(path.parent, InputError).change_since(path, old)}"
     return ""

@@ -6,7 +6,7 @@ import pytest
 from support.grids import over
 
 from softbench import resources
-from softbench.cases import operators
+from softbench.cases import operators, sources
 from softbench.cases.registry import RegistryError, find
 from softbench.model import KnownFailure
 
@@ -134,6 +134,10 @@ def test_the_hash_follows_the_sources_of_the_family(tree):
         after = hashes()
         assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True], name
         before = after
+    tree({"impls/fam/kernels/new.cu": "1"})
+    family = sources.read(Path("impls/fam"))
+    whys = ("its family fam has a new file, kernels/new.cu", "its source is all code of its family fam")
+    assert tuple(family.change_since(Path(name), before[0]) for name in ("a.py", "b.py")) == whys
 
 
 DECLARE = "from softbench import implementation\n\n@implementation({})\ndef f(case, w=1): ...\n"

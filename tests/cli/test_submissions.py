@@ -207,11 +207,14 @@ def test_what_is_not_as_it_was_is_not_submitted(submit):
     for name, text, why in (
         ("off", KERNEL, "failed its calibration"),
         ("fast", KERNEL, "impossible"),
-        ("first", b"# changed", "has changed since"),
+        ("first", b"# changed", "own has changed since: its source is"),
     ):
         own.write_bytes(text)
         assert why in submit(name, status=2)
         assert not list(Path().glob("sent/*")), "nothing is left"
     own.write_bytes(KERNEL)
+    (new := own.with_name("new.cu")).touch()
+    assert "own has changed since: its family kernels has a new file, new.cu" in submit("first", status=2)
+    new.unlink()
     submit("first")
     assert "exists already" in submit("first", status=2)

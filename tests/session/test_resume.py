@@ -28,12 +28,19 @@ def test_resuming_a_finished_run_measures_nothing(copied):
     assert {page.name for page in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
 
 
+CHANGES = [
+    ("new.cuh", "", "its family mine has a new file, new.cuh"),
+    ("own.py", KERNELS.replace("x * 0", "x * 0 + 1"), "its source is all code of its family mine"),
+]
+
+
 def test_a_run_has_one_version_of_a_kernel(whole_run, pytester, refusal):
     """Nothing is measured where one that has records was edited since, whichever are selected."""
     shutil.copytree(whole_run[0] / "reports", pytester.path / "reports")
-    (pytester.path / "kernels" / "mine" / "own.py").write_text(KERNELS.replace("x * 0", "x * 0 + 1"))
-    said = refusal("--softbench-profile=both", "-k", "own_zeros", "--softbench-resume=latest", "--softbench-budget=0.2")
-    assert said.endswith(" cannot be resumed: own_right has changed since; start a new run")
+    for name, text, why in CHANGES:
+        (pytester.path / "kernels" / "mine" / name).write_text(text)
+        said = refusal("--softbench-profile=both", "-k", "own_zeros", "--softbench-resume=latest", "--softbench-budget=0.2")
+        assert said.endswith(f" cannot be resumed: own_right has changed since: {why}; start a new run")
 
 
 def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied):

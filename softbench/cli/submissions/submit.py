@@ -60,8 +60,8 @@ def _as_it_was(variant: Variant, folders: Sequence[Path]) -> sources.Family:
             return family
     if not known:
         raise InputError(f"{variant.path}: is in no folder of implementations; name its folder with --impls")
-    hashes = f"{variant.source_hash} in the run, {known[0].hash_of(Path(variant.path))} here"
-    raise InputError(f"{variant.path}: the source of {variant.implementation} has changed since ({hashes})")
+    why = known[0].change_since(Path(variant.path), variant.source_hash)
+    raise InputError(f"{variant.path}: {variant.implementation} has changed since: {why}")
 
 
 def _places(variant: Variant, folders: Sequence[Path]) -> Iterator[Path]:
