@@ -9,10 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from softbench.cases.operators import of_file
 from softbench.cases.operators.inputs import strides_of
 from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS, parse_layout
 from softbench.model import Case, Tensor
 
+Arguments = Mapping[str, Any]
+Params = tuple[tuple[str, int | float], ...]
+
+_SOFTMAX = re.compile("_((?:log_)?softmax)(?:_backward_data)?")
 _NORMS = {"native_layer_norm": "layernorm", "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm"}
 _ATTENTION = re.compile("_scaled_dot_product_(flash|efficient|cudnn)_attention(_for_cpu)?")
 _OTHER = re.compile("softmax|(layer|rms|batch|group)_norm|attention|rsqrt")
@@ -25,15 +30,24 @@ class Seen:
         self.others: Counter[str] = Counter()
         self._calls: Counter[Case] = Counter()
         self._odd: dict[Case, str] = {}
+        self._losses: dict[int, tuple[Params, str]] = {}
+        """Cross-entropies by where the log_softmax lies that their gradients begin with."""
 
-    def note(self, name: str, given: Mapping[str, Any]) -> None:
-        """Count a call of ATen by its name and arguments."""
-        if name in ("_softmax", "_softmax_backward_data"):
+    def note(self, name: str, given: Arguments, result: Any = None, loss: Arguments | None = None) -> None:
+        """Count a call of ATen by its name and arguments; loss has those of the cross-entropy that it is a part of."""
+        if softmax := _SOFTMAX.fullmatch(name):
             is_forward = "self" in given
             inputs = [given["self"]] if is_forward else [given["output"], given["grad_output"]]
             out = given.get("input_dtype") or ("float32" if given.get("half_to_float") else None)
             why = "" if given["dim"] in (-1, inputs[0].dim() - 1) else f"along dimension {given['dim']}"
-            self._count("softmax" if is_forward else "softmax_backward", inputs, why, out)
+            params: Params = ()
+            operator = softmax[1]
+            if operator == "log_softmax":
+                of_loss = self._loss_at(result if is_forward else given["output"], loss, is_forward)
+                if of_loss is not None:
+                    operator, inputs, out = "cross_entropy", inputs[:1], None
+                    params, why = of_loss
+            self._count(operator + "_backward" * (not is_forward), inputs, why, out, params=params)
         elif name in _NORMS:
             x = given["input"]
             whole = all(given[n] is not None and given[n].dtype == x.dtype for n in ("weight", "bias") if n in given)
@@ -49,12 +63,23 @@ class Seen:
         elif _OTHER.search(name):
             self.others[f"aten::{name}"] += 1
 
-    def _count(self, operator: str, inputs: list[Tensor], why: str, out: object = None, keys: str = "") -> None:
+    def _loss_at(self, logarithms: Tensor, loss: Arguments | None, is_forward: bool) -> tuple[Params, str] | None:
+        """The loss that a log_softmax with this result is a part of; a gradient is told by it."""
+        place = logarithms.untyped_storage().data_ptr()
+        if loss is not None:
+            self._losses[place] = _of_loss(loss)
+        elif is_forward:  # in the memory of one that is gone
+            self._losses.pop(place, None)
+        return self._losses.get(place)
+
+    def _count(
+        self, operator: str, inputs: list[Tensor], why: str, out: object = None, keys: str = "", params: Params = ()
+    ) -> None:
         """inputs have the case's layout; why keeps the call from being a case; out is a dtype if not theirs."""
         x = inputs[0]
         dtype, out_dtype = (str(one).removeprefix("torch.") for one in (x.dtype, out or x.dtype))
         layout = _layout(inputs, keys)
-        case = Case(operator, tuple(map(int, x.shape)), dtype, out_dtype, layout or keys or "contiguous")
+        case = Case(operator, tuple(map(int, x.shape)), dtype, out_dtype, layout or keys or "contiguous", params=params)
         if not {dtype, out_dtype} <= {"float16", "bfloat16", "float32"} or not case.elements:
             why = f"of {dtype}" if case.elements else "without elements"
         if why:
@@ -74,6 +99,7 @@ class Seen:
         lines = ["profiles:", f"  {name}:", "    description: captured; weights count calls", "    groups:"]
         for case in self.cases:
             words = f"operator: {case.operator}, dtype: {case.dtype}, out_dtype: {case.out_dtype}, layout: {case.layout}"
+            words += f", params: {{{', '.join(f'{name}: {value}' for name, value in case.params)}}}" if case.params else ""
             lines += [f"      # strides {self._odd[case]}, which no layout word names"] if case in self._odd else []
             lines.append(f"      - {{{words}, shapes: [{list(case.shape)}], weight: {case.weight}}}")
         return "\n".join([*lines, *(f"# not here: {text}, {count} x" for text, count in self.others.items()), ""])
@@ -90,7 +116,15 @@ def capture() -> Iterator[Seen]:
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    seen, lock = Seen(), threading.Lock()
+    seen, lock, local = Seen(), threading.Lock(), threading.local()
+    whole = torch.ops.aten.cross_entropy_loss.default
+
+    def cross_entropy(*args: Any, **kwargs: Any) -> Any:
+        local.loss = _arguments(whole, args, kwargs)
+        try:
+            return whole.decompose(*args, **kwargs)
+        finally:
+            local.loss = None
 
     class Counting(TorchDispatchMode):  # type: ignore[misc]
         supports_higher_order_operators = True
@@ -99,21 +133,38 @@ def capture() -> Iterator[Seen]:
             given, name = kwargs or {}, str(getattr(func, "overloadpacket", func).__name__)
             if name not in _NORMS and isinstance(func, torch._ops.OpOverload) and func.namespace != "prim":
                 with self:  # in inference mode operators that consist of others come whole
-                    out = func.decompose(*args, **given)
+                    out = (cross_entropy if func is whole else func.decompose)(*args, **given)
                 if out is not NotImplemented:
                     return out
             out = func(*args, **given)
-            schema = func._schema.arguments if hasattr(func, "_schema") else ()
-            defaults = {one.name: one.default_value for one in schema}
             try:
                 with lock:
-                    seen.note(name, {**defaults, **dict(zip(defaults, args, strict=False)), **given})
+                    seen.note(name, _arguments(func, args, given), out, getattr(local, "loss", None))
             except Exception:  # of sparse or nested tensors; the program goes on
                 seen.others[f"aten::{name} of other tensors"] += 1
             return out
 
-    with torch.compiler.set_stance("force_eager"), Counting():  # the threads of autograd inherit the mode
-        yield seen
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        for device in ("CPU", "CUDA"):  # the only place that is told all arguments of the loss
+            library.impl("cross_entropy_loss", cross_entropy, f"Autograd{device}")
+        with torch.compiler.set_stance("force_eager"), Counting():  # the threads of autograd inherit the mode
+            yield seen
+
+
+def _arguments(func: Any, args: Any, kwargs: Arguments) -> Arguments:
+    schema = func._schema.arguments if hasattr(func, "_schema") else ()
+    defaults = {one.name: one.default_value for one in schema}
+    return {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
+
+
+def _of_loss(given: Arguments) -> tuple[Params, str]:
+    """The parameters of a cross-entropy, and why it is no case."""
+    params = (("ignore", given["ignore_index"]), ("smoothing", given["label_smoothing"] or 0), ("z", 0))
+    if given["weight"] is not None or given["target"].is_floating_point() or given["self"].dim() > 2:
+        return params, "with weights, probabilities as targets or more dimensions"
+    known = of_file("cross_entropy")
+    faults = (one.fault(value) for one, (_, value) in zip(known.params if known else (), params, strict=True))
+    return params, next((f"where {why}" for why in faults if why), "")
 
 
 def _layout(inputs: list[Tensor], keys: str) -> str:
