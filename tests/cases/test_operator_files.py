@@ -209,6 +209,7 @@ CAPPED_MISTAKES = [
     *(("late_spike", w, f"{w} is one of softbench's own distributions; rename") for w in ("uniform", "drawn_7")),
     ("x[..., -1] = 1000", "x = x * 2", "the hard input late_spike changes nothing, or not always alike"),
     ("x[..., -1] = 1000", "x[:] = torch.rand_like(x)", "changes nothing, or not"),
+    ("@capped.hard", "@capped.hardd", "'hardd' is no decorator of an operator; did you mean 'hard'? choose from baseline"),
     ("(x / cap)", "(x)", "the parameter 'cap' is never used; use it, or take it out of params"),
 ]
 
@@ -220,6 +221,15 @@ def test_a_mistake_in_capped_is_one_line(read, old, new, words):
     except ValueError as error:
         said = str(error)
     assert words in said
+
+
+def test_a_reference_that_is_not_always_alike_and_a_slack_below_0_are_named(read):
+    assert "the reference is not always alike: it gives" in proving.fault(
+        read("tanh(x / cap) * gate\n\n\n@capped.h", "tanh(x / cap + torch.rand_like(x)) * gate\n\n\n@capped.h")
+    )
+    negative = read()
+    negative.code.own_slack = lambda unit, y, x, gate, cap: unit * y
+    assert "the slack of 'y' is below 0 somewhere; " in proving.fault(negative)
 
 
 def test_hard_inputs_are_drawn_as_declared(read):

@@ -18,6 +18,7 @@ from softbench.cases.operators.vocabulary import is_drawn
 from softbench.resources import choose_from, read_utf8, shown
 
 KEYWORDS = ("reads", "writes", "bound", "params", "flops", "hard", "needs", "overwrites")
+HOW = ("baseline", "slack", "prepare", "hard")
 LONGEST = 60
 MOST_BYTES = 2**16
 """Of a file: a run's passport holds it."""
@@ -63,6 +64,7 @@ class _Reader(Reader):
     def read(self, decorator: ast.expr, text: str) -> FileOperator:
         self.check_place(self.tree, [self.function], "a reference")
         name = self.function.name
+        self.check_decorators()
         if name[0] == "_" or len(name) > LONGEST or not name.isascii():
             raise self.error(self.function, f"an operator's name begins with a letter and has at most {LONGEST} characters")
         nodes = self.keywords(decorator, "operator", KEYWORDS)
@@ -191,6 +193,12 @@ class _Reader(Reader):
             raise self.error(found, f"{what}; rename it {BASELINE}")
         if len(self.parameters(found)) != count:
             raise self.error(found, f"the baseline takes {len(self.parameters(found))} inputs, and reads has {count}")
+
+    def check_decorators(self) -> None:
+        for function in (node for node in self.tree.body if isinstance(node, ast.FunctionDef)):
+            for owner, _, how in (full_name(d, {}).rpartition(".") for d in function.decorator_list):
+                if owner == self.function.name and how not in HOW:
+                    raise self.error(function, f"{how!r} is no decorator of an operator; {choose_from(how, HOW)}")
 
     def decorated(self, how: str) -> ast.FunctionDef | None:
         """The function at the top level below ``@NAME.how``."""
