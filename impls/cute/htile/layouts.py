@@ -56,8 +56,8 @@ WIDE_CLUSTER, WIDE_THREADS = 8, 512
 LARGE_SHARE_BYTES = 32 * 1024
 ANYWHERE_BYTES, UNALIGNED_SINGLE_BYTES, UNALIGNED_LAYER_BYTES = 60 * 1024, 4 * 1024, 2 * 1024  # of norms
 WARP_VECTORS, HELD_VECTORS = 8, {2: 8, 4: 6}  # of a thread: of a row's only warp, and of several
-# Warps of a multiprocessor, by which registers of LayerNorm are limited; of rows that start anywhere the first of which whole CTAs,
-# of so many, are LEAST_WARPS or more.
+# Warps of a multiprocessor that limit LayerNorm's registers. Where rows start anywhere: the first of ANYWHERE_WARPS that whole
+# CTAs, of ANYWHERE_CTAS warps, fill with LEAST_WARPS or more.
 RESIDENT_WARPS, ANYWHERE_WARPS, LEAST_WARPS, ANYWHERE_CTAS = 28, (24, 28, 32), 21, (2, 12)
 # Few rows do not fill the GPU, so time is latency: a row has sixteen CTAs, and registers hold it. By bytes of an element: up to
 # which vectors of a CTA it has how many threads. A thread has one or two vectors, of 16 bits up to 192 KiB a row; then registers

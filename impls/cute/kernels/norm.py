@@ -18,7 +18,7 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
 from ..htile.columns import ColumnLoader
-from ..htile.config import SAFE_CLUSTER, WARP, RowTileConfig, ceil_div
+from ..htile.config import REGISTERS, SAFE_CLUSTER, WARP, RowTileConfig, ceil_div
 from ..htile.launch import launch_rows, overlap
 from ..htile.reduce import ADD, Reduction, row_reduce, warp_reduce
 from ..htile.rows import RowContext, RowLoader, RowStorer
@@ -108,8 +108,8 @@ def layer_ahead(config: RowTileConfig) -> int:
 
 
 def registers(config: RowTileConfig) -> int:
-    """Of a thread, if a multiprocessor, which has four parts of 16384, has as many CTAs as are to be resident."""
-    return 16384 // (WARP * ceil_div(config.resident * config.threads // WARP, 4)) // 8 * 8
+    """Of a thread, if a multiprocessor, which has four parts, has as many CTAs as are to be resident."""
+    return REGISTERS // 4 // (WARP * ceil_div(config.resident * config.threads // WARP, 4)) // 8 * 8
 
 
 class Row:
