@@ -42,6 +42,14 @@ def test_bundled_implementations_are_sealed(pool):
     assert total[SEALED] >= 0.99 * total.total() > 0
 
 
+@pytest.mark.parametrize("rows", [1, 16, 130])
+def test_rows_that_are_split_over_the_gpu_are_sealed(pool, rows):
+    """Their CTAs communicate through a workspace."""
+    ours = [v for v in BUNDLED if (v.implementation, v.operator) == ("cute_softmax", "softmax")]
+    (record,) = run(pool, softmax_case(rows, 400001), ours, 0.3)
+    assert (record.status, record.tier, record.open_because) == (Status.PASSED, SEALED, "")
+
+
 def test_sealed_times_are_those_of_the_author(pool, monkeypatch):
     names = ("cute_softmax", "quack", "triton_best", "torch_eager", "liger", "torch_compile", "cuda_cooperative")
     pairs = [v for v in BUNDLED if v.implementation in names and v.operator == "softmax"]

@@ -53,16 +53,19 @@ class Arena:
 
     @contextmanager
     def using(self, pool: Any, *, is_shown: bool = False) -> Iterator[None]:
-        """Let this thread allocate from a pool, and run gradients itself: autograd's threads would allocate elsewhere.
+        """Let all threads allocate from a pool, and this one run gradients itself.
 
         is_shown  no memory of its own, for launches that never run
         """
         self._is_shown = is_shown
-        autograd = self._torch.autograd.set_multithreading_enabled
+        native, device = self._torch._C, self._torch.cuda.current_device()
+        native._cuda_beginAllocateToPool(device, pool.id)  # `torch.cuda.use_mem_pool` is for this thread only
         try:
-            with self._torch.cuda.use_mem_pool(pool), autograd(False):
+            with self._torch.autograd.set_multithreading_enabled(False):
                 yield
         finally:
+            native._cuda_endAllocateToPool(device, pool.id)
+            native._cuda_releasePool(device, pool.id)
             self._is_shown = False
 
     @contextmanager

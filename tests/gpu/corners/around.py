@@ -1,5 +1,7 @@
 """The bundled softmax of each family, with something of the driver's around it on which the result depends."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from softbench import implementation, resources
 from softbench.measure.worker import loading
 
@@ -22,7 +24,7 @@ FILES = {
     params={
         "corner": [
             "cluster_of_16", "programmatic_edges", "cooperative_launch", "kernels_of_one_name", "fills_and_copies",
-            "counting_workspace", "joined_streams", "own_memory",
+            "counting_workspace", "workspace_of_a_thread", "joined_streams", "own_memory",
         ],
         "family": [
             "cute_softmax", "cuda_cooperative", "triton_best", "torch_eager", "torch_compile", "quack", "liger",
@@ -102,6 +104,13 @@ def counting_workspace(softmax):
     return followed(softmax, _companions.workspace(_companions.START), (_companions.kernel("count_up"),))
 
 
+def workspace_of_a_thread(softmax):
+    """As what CTAs of ours communicate through."""
+    with ThreadPoolExecutor(1) as thread:
+        words = thread.submit(_companions.workspace, _companions.KEY).result()
+    return followed(softmax, words, (_companions.kernel("unlock"),))
+
+
 def joined_streams(softmax):
     """The softmax on one stream, a fill on another; then each half of the output on a stream."""
     import torch
@@ -141,6 +150,6 @@ CORNERS = {
     corner.__name__: corner
     for corner in (
         cluster_of_16, programmatic_edges, cooperative_launch, kernels_of_one_name, fills_and_copies,
-        counting_workspace, joined_streams, own_memory,
+        counting_workspace, workspace_of_a_thread, joined_streams, own_memory,
     )
 }  # fmt: skip
