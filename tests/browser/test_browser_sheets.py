@@ -16,7 +16,7 @@ from softbench.render import report
 from softbench.render.report.figures.history import figures
 
 pytestmark = pytest.mark.browser
-RUN = ROOT / "reports" / "h200" / "20261129-100119-h200-gpu.jsonl.xz"
+RUN = ROOT / "reports" / "h200" / "20261129-164712-h200-gpu.jsonl.xz"
 PHONE = {"viewport": {"width": 390, "height": 844}}
 CASE = make.softmax_case(4096, 1024)
 

@@ -38,7 +38,7 @@ def folder(cwd):
     return cwd
 
 
-LEADERBOARD = "20261129-100119-h200-gpu.jsonl.xz"
+LEADERBOARD = "20261129-164712-h200-gpu.jsonl.xz"
 
 
 @over(
