@@ -31,7 +31,7 @@ def _run(options: Options) -> CommandResult:
         raise InputError(f"-m {words[1]:.80}: no such module")
     with capture() as seen:
         path.touch()  # or an error, now
-        path = path.absolute()
+        path, place = path.absolute(), shown(path)  # it may change the folder
         try:
             if is_module:
                 runpy.run_module(words[1], None, "__main__", True)
@@ -43,8 +43,8 @@ def _run(options: Options) -> CommandResult:
         finally:  # also before an exit
             if seen.cases:
                 _write(path, seen.profile(name))
-                command = f"pytest --softbench --softbench-shapes={shown(path)} --softbench-profile={name}"
-                print(f"written: {shown(path)}, {plural(len(seen.cases), 'case')}; check and time:\n\n  {command}\n")
+                print(f"written: {place}, {plural(len(seen.cases), 'case')}; check and time:\n")
+                print(f"  pytest --softbench --softbench-shapes={place} --softbench-profile={name}\n")
             else:
                 path.unlink()
                 print("no call that it captures (docs/how-to.md)")
@@ -75,7 +75,7 @@ def _write(path: Path, profile: str) -> None:
     except OSError as error:
         path.unlink(missing_ok=True)
         print(profile)
-        raise InputError(f"{shown(path)} cannot be written ({error.strerror}); what it would hold is above") from None
+        raise InputError(f"{path} cannot be written ({error.strerror}); what it would hold is above") from None
 
 
 COMMAND = Command(
@@ -83,7 +83,7 @@ COMMAND = Command(
     "run a torch program, and write the cases that it asks as a profile",
     (("softbench capture -- python train.py --steps 3", "the profile model in shapes.yaml"),),
     (
-        argument("program", metavar="PROGRAM", nargs="+", help="python FILE, or python -m MODULE, and its arguments"),
+        argument("program", metavar="PROGRAM", nargs="+", help="after --: python FILE, or python -m MODULE, and its arguments"),
         argument("--name", default="model", help="name of the profile (default: %(default)s)"),
         argument("--output", metavar="FILE", default="shapes.yaml", help="a new file (default: %(default)s)"),
     ),

@@ -20,7 +20,7 @@ Params = tuple[tuple[str, int | float], ...]
 _SOFTMAX = re.compile("_((?:log_)?softmax)(?:_backward_data)?")
 _NORMS = {"native_layer_norm": "layernorm", "_fused_rms_norm": "rmsnorm", "rms_norm": "rmsnorm"}
 _ATTENTION = re.compile("_scaled_dot_product_(flash|efficient|cudnn)_attention(_for_cpu)?")
-_OTHER = re.compile("softmax|(layer|rms|batch|group)_norm|attention|rsqrt")
+_OTHER = re.compile("softmax|logsumexp|transformer|(layer|rms|batch|group)_norm|attention|rsqrt")
 
 
 class Seen:
@@ -31,10 +31,10 @@ class Seen:
         self._calls: Counter[Case] = Counter()
         self._odd: dict[Case, str] = {}
         self._losses: dict[int, tuple[Params, str]] = {}
-        """Cross-entropies by where the log_softmax lies that their gradients begin with."""
+        """Cross-entropies by where the log_softmax of their gradients lies."""
 
     def note(self, name: str, given: Arguments, result: Any = None, loss: Arguments | None = None) -> None:
-        """Count a call of ATen by its name and arguments; loss has those of the cross-entropy that it is a part of."""
+        """Count a call of ATen by its name and arguments; loss has those of a cross-entropy that it is in."""
         if softmax := _SOFTMAX.fullmatch(name):
             is_forward = "self" in given
             inputs = [given["self"]] if is_forward else [given["output"], given["grad_output"]]
@@ -50,21 +50,21 @@ class Seen:
             self._count(operator + "_backward" * (not is_forward), inputs, why, out, params=params)
         elif name in _NORMS:
             x = given["input"]
-            whole = all(given[n] is not None and given[n].dtype == x.dtype for n in ("weight", "bias") if n in given)
-            is_case = whole and len(given["normalized_shape"]) == 1
-            self._count(_NORMS[name], [x], "" if is_case else "without weight or bias, or of two dtypes")
+            others = (given[n] for n in ("weight", "bias") if n in given)
+            whole = len(given["normalized_shape"]) == 1 and all(t is not None and t.dtype == x.dtype for t in others)
+            self._count(_NORMS[name], [x], "" if whole else "without weight or bias, of two dtypes, or over more dimensions")
         elif _ATTENTION.fullmatch(name):
             inputs = [given[n] for n in ("query", "key", "value")]
             (q, k, _), causal = (t.shape for t in inputs), given["is_causal"]
             odd = len({(*t.shape[:2], t.shape[3]) for t in inputs}) > 1 or (causal and q != k) or given["dropout_p"]
             odd = odd or inputs[0].element_size() > 2 or given.get("attn_bias", given.get("attn_mask")) is not None
-            why = "with a mask, dropout, grouped heads or float32" if odd else ""
+            why = "with a mask, dropout, grouped heads, float32, or causal over other keys" if odd else ""
             self._count(ATTENTION_OPERATORS[causal], inputs, why, keys=f"keys-{k[2]}" if q[2] != k[2] else "")
         elif _OTHER.search(name):
             self.others[f"aten::{name}"] += 1
 
     def _loss_at(self, logarithms: Tensor, loss: Arguments | None, is_forward: bool) -> tuple[Params, str] | None:
-        """The loss that a log_softmax with this result is a part of; a gradient is told by it."""
+        """The loss that a log_softmax with this result is in; a gradient is told by it."""
         place = logarithms.untyped_storage().data_ptr()
         if loss is not None:
             self._losses[place] = _of_loss(loss)
@@ -75,7 +75,7 @@ class Seen:
     def _count(
         self, operator: str, inputs: list[Tensor], why: str, out: object = None, keys: str = "", params: Params = ()
     ) -> None:
-        """inputs have the case's layout; why keeps the call from being a case; out is a dtype if not theirs."""
+        """why keeps the call from being a case; out is a dtype if not the inputs'."""
         x = inputs[0]
         dtype, out_dtype = (str(one).removeprefix("torch.") for one in (x.dtype, out or x.dtype))
         layout = _layout(inputs, keys)
@@ -87,11 +87,11 @@ class Seen:
             return
         self._calls[case] += 1
         if not layout:
-            self._odd[case] = str(list(x.stride()))
+            self._odd[case] = " and ".join(dict.fromkeys(str(list(t.stride())) for t in inputs))
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """With the number of calls as weight; contiguous where no word names the layout."""
+        """With calls as weight; contiguous where no word names the layout."""
         return tuple(replace(case, weight=count) for case, count in self._calls.items())
 
     def profile(self, name: str = "model") -> str:
@@ -105,7 +105,7 @@ class Seen:
         return "\n".join([*lines, *(f"# not here: {text}, {count} x" for text, count in self.others.items()), ""])
 
     def write(self, path: str | Path, name: str = "model") -> None:
-        """Write `profile` into a new file. Raises OSError, FileExistsError for one that exists."""
+        """Write `profile` into a new file. Raises OSError, also if it exists."""
         with Path(path).open("x") as file:
             file.write(self.profile(name))
 
@@ -168,7 +168,7 @@ def _of_loss(given: Arguments) -> tuple[Params, str]:
 
 
 def _layout(inputs: list[Tensor], keys: str) -> str:
-    """The word that all inputs lie as, with that of their keys; "" if there is none."""
+    """The word that all inputs lie as, with that of their keys, or ""."""
     x = inputs[0]
     # an offset of whole loads, of 16 bytes at most, is none
     offset, *others = {t.storage_offset() % (16 // t.element_size()) for t in inputs}
