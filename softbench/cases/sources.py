@@ -28,6 +28,11 @@ class Family:
             digest.update(content)
         return hashlib.sha256(f"{path.name}\0{digest.hexdigest()}".encode()).hexdigest()[:16]
 
+    def version(self, path: Path, source_hash: str) -> "Family | None":
+        """What has a file's hash: the family, or the file alone, as an operator's is."""
+        both = (self, Family(self.folder, {path.name: self.files[path.name]}))
+        return next((family for family in both if family.hash_of(path) == source_hash), None)
+
     def change_since(self, path: Path, source_hash: str) -> str:
         """Why the file's hash is not this one any more: names the one file that was added, if that is all.
 

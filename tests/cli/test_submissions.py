@@ -16,6 +16,7 @@ from softbench import cli
 from softbench.cases import sources
 from softbench.cli.submissions.folder import MANIFEST, MOST_FILES, RECORDS
 from softbench.model import Calibration
+from softbench.resources import bundled_operators
 
 CASE = softmax_case()
 KERNEL = b"raise SystemExit('this file was imported')\n"
@@ -64,6 +65,21 @@ def changed(path, data, name="first"):
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"][path] = hashlib.sha256(data).hexdigest()
     (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_operators_files_go_with_a_run_each_alone(submit, verdicts):
+    own, bundled = Path("operators/mine.py"), bundled_operators() / "log_softmax.py"
+    own.parent.mkdir()
+    own.touch()
+    own.with_stem("other").touch()
+    cells = []
+    for rows, file in ((4, own), (8, bundled)):
+        at = {"path": f"operators/{file.name}", "source_hash": sources.alone(file, file.read_text()).hash_of(file)}
+        cells.append(timed(softmax_case(rows), "torch_eager", 5_000, variant=variant("torch_eager", "operators", **at)))
+    stored(Path("reports"), run(cells, run_id="own"))
+    submit("own")
+    assert verdicts() == {"own": ("new", "")}
+    assert not Path("sent/own/sources/operators/other.py").exists()
 
 
 @pytest.mark.parametrize("names", [["sent"], ["reports", "sent"]])

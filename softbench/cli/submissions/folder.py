@@ -152,9 +152,9 @@ def _check_sources(folder: Path, run: Run, files: set[str]) -> None:
         if family not in families:
             families[family] = sources.read(folder / SOURCES / family, InputError)
     for record in answered(run):
-        own = record.variant
-        if (known := families[own.path.partition("/")[0]].hash_of(Path(own.path))) != own.source_hash:
-            why = f"is {known}, and its records name {own.source_hash!r:.40}"
+        own, file = record.variant, Path(record.variant.path)
+        if not (known := families[file.parts[0]]).version(file, own.source_hash):
+            why = f"is {known.hash_of(file)}, and its records name {own.source_hash!r:.40}"
             raise Fault("tampered", f"the source of {own.implementation!r:.80} {why}")
 
 

@@ -10,14 +10,15 @@ from softbench.cli.command import REPORTS, RUN, Command, CommandResult, Options,
 from softbench.cli.submissions.folder import MANIFEST, RECORDS, SCHEMA, SOURCES, Fault, answered, examine, is_plain, sha256
 from softbench.model import Run, Variant
 from softbench.records import store
-from softbench.resources import bundled_impls, shown
+from softbench.resources import bundled_impls, bundled_operators, shown
 from softbench.texts import InputError
 
 
 def _run(options: Options) -> CommandResult:
     run = store.as_written(store.find(Path(options.reports), options.run))
     name = run.passport.run_id
-    files = {RECORDS: store.packed(run), **_sources(run, [*map(Path, options.impls), bundled_impls()])}
+    places = [*map(Path, (*options.impls, "operators")), bundled_impls(), bundled_operators()]
+    files = {RECORDS: store.packed(run), **_sources(run, places)}
     manifest = {"schema": SCHEMA, "run_id": name, "files": {path: sha256(data) for path, data in sorted(files.items())}}
     files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()
     target = Path(options.to) / name
@@ -56,8 +57,8 @@ def _sources(run: Run, folders: Sequence[Path]) -> dict[str, bytes]:
 def _as_it_was(variant: Variant, folders: Sequence[Path]) -> sources.Family:
     known = [sources.read(place, InputError) for place in _places(variant, folders)]
     for family in known:
-        if family.hash_of(Path(variant.path)) == variant.source_hash:
-            return family
+        if found := family.version(Path(variant.path), variant.source_hash):
+            return found
     if not known:
         raise InputError(f"{variant.path}: is in no folder of implementations; name its folder with --impls")
     why = known[0].change_since(Path(variant.path), variant.source_hash)
