@@ -195,10 +195,15 @@ class _Reader(Reader):
             raise self.error(found, f"the baseline takes {len(self.parameters(found))} inputs, and reads has {count}")
 
     def check_decorators(self) -> None:
+        seen = set()
         for function in (node for node in self.tree.body if isinstance(node, ast.FunctionDef)):
             for owner, _, how in (full_name(d, {}).rpartition(".") for d in function.decorator_list):
                 if owner == self.function.name and how not in HOW:
                     raise self.error(function, f"{how!r} is no decorator of an operator; {choose_from(how, HOW)}")
+                key = owner, how, how == "hard" and function.name
+                if owner == self.function.name and key in seen:
+                    raise self.error(function, f"a second @{owner}.{how}; rename it or take one out")
+                seen.add(key)
 
     def decorated(self, how: str) -> ast.FunctionDef | None:
         """The function at the top level below ``@NAME.how``."""
