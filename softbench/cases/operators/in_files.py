@@ -94,8 +94,23 @@ def operator(
 ) -> Callable[[Callable[..., Any]], OperatorCode]:
     """Declare that the decorated function is the float64 reference of an operator, which has its name.
 
-    All arguments are literals, read from the source without importing the file. docs/how-to.md says what each means, and
-    `softbench new --operator NAME` writes an example.
+    All arguments must be literals: softbench reads them from the source without importing the file.
+
+    reads   name of each input -> "case" (the case's shape, dtype and layout), "columns" or "rows" (one element per column or
+            row), or a dict: shape (also a number of elements per row), dtype, and how it is drawn (`streams.Stream`). The first
+            is "case", drawn by the case's distribution.
+    writes  name of each output -> "case" or "rows", or a dict: shape, dtype, and for indices the input that they index
+    bound   the error that arithmetic in float32 may make, by name (`bounds.BOUNDS`); or declare it with ``@NAME.slack``.
+            Integers and bools are compared exactly.
+    params  name of each parameter of a case -> its range (low, high), of whole numbers or not. Functions take them by keyword.
+    flops   where arithmetic may bind: the flops that no right kernel can save, such as "2 * rows * columns * k"
+    hard    name of an input -> list of distributions on which kernels are checked too; ``@NAME.hard`` adds own ones
+    needs   where a right kernel need not read all of the first input: how many columns of a matrix's row number `query`
+    overwrites  name of an output -> the input of its shape and dtype that a launch overwrites with it, and returns
+
+    The reference gets the inputs in this order, in float64, int64 or bool: some rows of "case" as (rows, columns), "rows" as
+    (rows, 1), n as (rows, n), "columns" as (columns,). It returns the outputs likewise, a tensor or a tuple. Rows are
+    independent of each other.
     """
     del reads, bound, flops, hard, needs, overwrites
     known = tuple(params or ())
