@@ -53,12 +53,12 @@ def test_any_cases_have_an_answer_or_none(failed, passed):
 
 
 def test_the_failures_of_one_kernel_are_summed_up():
-    reason = "tail from column {0} not written: row 0, column {0}: got 0, expected 0.001"
+    reason = "wrong from column {0} on: row 0, column {0}: got 0, expected 0.001"
     wrong = [ended(softmax_case(columns=n), "mine", Status.INCORRECT, reason.format(n - 1)) for n in (781, 1000)]
     right = [timed(softmax_case(columns=n), "mine", 1000.0) for n in (512, 1024)]
     refused = [ended(record.case, "other") for record in (*wrong, *right)]
     lines = tables.statuses(board([*wrong, *right, *refused]), 120).splitlines()
-    assert lines[0].startswith("INCORRECT x2  mine: tail from column 780 not written")
+    assert lines[0].startswith("INCORRECT x2  mine: wrong from column 780 on")
     assert lines[1] == "    only widths that are no power of two"
     assert lines[3:] == ["UNSUPPORTED x4  other: no"]
 

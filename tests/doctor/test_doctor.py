@@ -27,8 +27,8 @@ def outcomes(**changes):
     words = {e.name: e.word.replace("\\", "").strip("^$").split("|")[0] for e in examples.EXAMPLES}
     exact = {
         "low_precision": "low precision: row 7, column",
-        "tail_columns": "tail from column 7 not written:",
-        "tail_rows": "tail from row 7 not written:",
+        "tail_columns": "wrong from column 7 on:",
+        "tail_rows": "wrong from row 7 on:",
     }
     of_timed = ("cached_when_timed", "inspects_its_callers", "copied_random_state")
     exact |= dict.fromkeys(of_timed, "right in the check, wrong in a timed call: row 7, column")

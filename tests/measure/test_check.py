@@ -101,13 +101,13 @@ def test_the_first_wrong_element_is_named_in_full():
 
 
 PARTS = [
-    (make((64, 100)), lambda y: y[63:].fill_(-3), "^tail from row 63 not written: row 63, column 0: got -3, "),
-    (make((64, 100)), lambda y: y[61:].fill_(-3), "^tail from row 61 not written: row 61, column 0: got -3, "),
+    (make((64, 100)), lambda y: y[63:].fill_(-3), "^wrong from row 63 on: row 63, column 0: got -3, "),
+    (make((64, 100)), lambda y: y[61:].fill_(-3), "^wrong from row 61 on: row 61, column 0: got -3, "),
     (make((64, 100)), lambda y: y[7].mul_(2), "^row 7, column 0: got "),
-    (make((6, 65536), "float16"), lambda y: y[:, -300:].zero_(), "tail from column 6523"),
+    (make((6, 65536), "float16"), lambda y: y[:, -300:].zero_(), "wrong from column 6523"),
     (make(distribution="prefix_inf_257"), lambda y: y.clamp_(min=1e-45), "column 257: got 1.4013e-45, expected 0"),
     *(
-        (make(dtype=dtype), lambda y, at=at: y[:, at:].fill_(-15.6), f"tail from column {at} not written: row 0, column {at}")
+        (make(dtype=dtype), lambda y, at=at: y[:, at:].fill_(-15.6), f"wrong from column {at} on: row 0, column {at}")
         for at in (4095, 3584)
         for dtype in ("float16", "float32")
     ),

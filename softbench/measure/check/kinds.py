@@ -34,13 +34,13 @@ def of_block(expected: Expected, got: Tensor, bad: Tensor) -> str:
     start = int(bad.any(0).nonzero()[0])
     share = float(bad[bad.any(1), start:].double().mean())
     column = expected.first_column + start
-    return f"tail from column {column} not written" if column > 0 and share >= WHOLE else ""
+    return f"wrong from column {column} on" if column > 0 and share >= WHOLE else ""
 
 
 def of_tail(case: Case, output: Tensor, row: int, count: int) -> str:
     """The kind by the first row with a wrong element, and the total number of wrong elements."""
     columns = output.numel() // case.rows
-    return f"tail from row {row} not written" if row and count >= WHOLE * (case.rows - row) * columns else ""
+    return f"wrong from row {row} on" if row and count >= WHOLE * (case.rows - row) * columns else ""
 
 
 def of_rows(figures: Invariant) -> str:
