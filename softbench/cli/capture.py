@@ -1,6 +1,7 @@
 """`softbench capture`: runs a torch program and writes the profile of what it called."""
 
 import runpy
+import signal
 import sys
 import traceback
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ def _run(options: Options) -> CommandResult:
         raise InputError(f"{' '.join(words)!r:.80}: no such program; give -- python FILE, or -- python -m MODULE")
     if not name.replace("-", "_").isidentifier():
         raise InputError(f"--name {name!r:.40}: letters, digits, - and _ only, and no digit first")
-    if path.exists():
+    if path.exists() and not (path.is_file() and not path.stat().st_size):  # a program that was killed leaves it empty
         raise InputError(f"{path}: exists, and is not overwritten; choose another with --output")
     from softbench.cases.operators.captured import capture
 
@@ -31,6 +32,7 @@ def _run(options: Options) -> CommandResult:
         raise InputError(f"-m {words[1]:.80}: no such module")
     with capture() as seen:
         path.touch()  # or an error, now
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # as a scheduler ends a program
         path, place = path.absolute(), shown(path)  # it may change the folder
         try:
             if is_module:

@@ -36,7 +36,7 @@ x, target = torch.randn(6, 9, requires_grad=True), y.argmax(1).fill_(8)
 checkpoint(lambda: cross_entropy(x, target, label_smoothing=0.1, ignore_index=-1), use_reentrant=False).backward()
 nll_loss(x.log_softmax(1), target).backward()
 cross_entropy(x, x.detach(), reduction="sum"), cross_entropy(x, target, ignore_index=7).backward()
-os.chdir("/"), y.logsumexp(1), sys.exit(3)
+os.chdir("/"), y.logsumexp(1), os.kill(os.getpid(), 15)
 """
 OTHERS = """softmax of float64
 softmax along dimension 0
@@ -54,12 +54,13 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
     (tmp_path / "train.py").write_text(MODEL)
     found = dict.fromkeys(("softmax-4x50257", "softmax_backward-4x50257", "layernorm-4x50257"), 2)
     more = {"softmax-6x10": 2, "cross_entropy-6x9-ignore--1-smoothing-0.1-z-0": 2, **dict.fromkeys(ONCE.split(), 1)}
-    for code, arguments, expected in ((1, "a.yaml -- train.py", found), (3, "b.yaml -- python train.py all", found | more)):
+    (tmp_path / "a.yaml").touch()
+    for code, arguments, expected in ((1, "a.yaml -- train.py", found), (143, "b.yaml -- python train.py all", found | more)):
         done = python("-m", "softbench", "capture", "--output", *arguments.split(), cwd=tmp_path)
         cases = load(tmp_path / arguments[:6]).profile("model")
         assert {case.id.replace("float32-", ""): case.weight for case in cases} == expected
         assert done.returncode == code
-        assert code == 3 or done.stderr.split('"')[1] == "train.py"
+        assert code > 1 or done.stderr.split('"')[1] == "train.py"
     for text in OTHERS.splitlines():
         assert f"not in the profile: {text}, 1 x\n" in done.stdout
     assert "--softbench-shapes=b.yaml " in done.stdout
