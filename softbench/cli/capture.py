@@ -22,7 +22,7 @@ def _run(options: Options) -> CommandResult:
         raise InputError(f"{' '.join(words)!r:.80}: no such program; give -- python FILE, or -- python -m MODULE")
     if not name.replace("-", "_").isidentifier():
         raise InputError(f"--name {name!r:.40}: letters, digits, - and _ only, and no digit first")
-    if path.exists() and not (path.is_file() and not path.stat().st_size):  # a program that was killed leaves it empty
+    if path.exists() and (not path.is_file() or path.stat().st_size):  # a program that was killed leaves it empty
         raise InputError(f"{path}: exists, and is not overwritten; choose another with --output")
     from softbench.cases.operators.captured import capture
 
