@@ -64,7 +64,7 @@ def test_inputs(operator, layout):
 
 
 def test_ideal_work_and_roofs():
-    assert [get(name).roof for name in NORMS] == ["copy"] * 2 + ["read2_write2"] * 2
+    assert [get(name).roof for name in NORMS] == ["copy"] * 2 + ["streams"] * 2
     assert [get(name).ideal_flops(question(name, (4, 2, 8))) // 64 for name in NORMS] == [4, 7, 5, 8]
 
 

@@ -110,7 +110,7 @@ def test_the_roof_moves_exactly_one_vector_a_thread():
     asked = drawn(itertools.product((128, 256, 512), ("plain", "evict_first"), (2**18, 3)), __name__, "roof")
     codes = []
     for threads, hint, rows in asked:
-        which = Case("copy", (rows, 8192), "float16", "float16")
+        which = Case("softmax", (rows, 8192), "float16", "float16")
         codes += [code for _, code in load(COPY, "copy").softbench_cubins(which, threads, hint)]
     for (_, hint, _), found in zip(asked, memory_words(*codes), strict=True):
         first = ".EF" if hint == "evict_first" else ""

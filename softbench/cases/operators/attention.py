@@ -18,6 +18,7 @@ from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import allocate, fill, key_of
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.recipes import Form
+from softbench.cases.operators.streams import Stream
 from softbench.cases.operators.vocabulary import Layout, check_case, of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case, Tensor
 
@@ -50,6 +51,8 @@ class Attention:
     is_causal: bool
     roof: str = "roofline"
     baseline: str = "torch_eager"
+    reads: tuple[Stream, ...] = ()
+    writes: tuple[Stream, ...] = ()
     bound: str = "arithmetic"
 
     def ideal_bytes(self, case: Case) -> int:

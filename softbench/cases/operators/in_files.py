@@ -17,7 +17,7 @@ from softbench.cases.operators.inputs import fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
 from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.recipes import Form
-from softbench.cases.operators.streams import Stream
+from softbench.cases.operators.streams import Stream, Streamed
 from softbench.model import DTYPE_BYTES, Case, Tensor
 
 BASELINE = "torch_eager"
@@ -119,7 +119,7 @@ def operator(
 
 
 @dataclass(frozen=True)
-class FileOperator:
+class FileOperator(Streamed):
     """The operator of one file; see `Operator` for the methods. `source_hash` covers the file, which is all of it.
 
     place  the file and the line of the reference, as messages name it
@@ -156,9 +156,8 @@ class FileOperator:
 
     @property
     def roof(self) -> str:
-        """The set that moves as many streams of the case's size, or that multiplies."""
-        is_own = self.needs or self.overwrites
-        return "roofline" if self.flops else streams.ANY_ROOF if is_own else streams.roof(self.reads, self.writes)
+        """The set that moves the streams, or that multiplies."""
+        return "roofline" if self.flops else "streams" if self.needs or self.overwrites else super().roof
 
     @property
     def form(self) -> Form:
@@ -172,11 +171,7 @@ class FileOperator:
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of all streams, each once; of the first only what is needed."""
         spared = round(self.reads[0].read_bytes(case) * (1 - self.needed_share(case)))
-        return self.held_bytes(case) - spared + sum(spec.nbytes for spec in self.output_specs(case))
-
-    def held_bytes(self, case: Case) -> int:
-        """Bytes of all inputs."""
-        return sum(s.read_bytes(case) for s in self.reads)
+        return super().ideal_bytes(case) - spared
 
     def needed_share(self, case: Case) -> float:
         """Of the first input, what a right kernel must read."""
@@ -192,11 +187,6 @@ class FileOperator:
         """0 where the file states none."""
         values = {"rows": case.rows, "columns": case.columns, **dict(case.params)}
         return flops.count(self.flops, values) if self.flops else 0
-
-    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
-        inputs = tuple(stream.made(case, device) for stream in self.reads)
-        self.refill(case, inputs, seed)
-        return inputs
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
         """See `Operator.refill`, and `softbench.cases.operators.hard`."""
@@ -215,7 +205,7 @@ class FileOperator:
                 change(*(s.distinct(case, x) for s, x in zip(self.reads, inputs, strict=True)), **dict(case.params))
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
-        return tuple(replace(stream.written(case), is_input=n in self.over) for n, stream in enumerate(self.writes))
+        return tuple(replace(spec, is_input=n in self.over) for n, spec in enumerate(super().output_specs(case)))
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""

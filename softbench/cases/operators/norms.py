@@ -15,79 +15,52 @@ that of Zhang, Sennrich 2019.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
-from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, take_rows
 from softbench.cases.operators.outputs import OutputSpec
-from softbench.cases.operators.recipes import Form
-from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
-from softbench.model import DTYPE_BYTES, Case, Tensor
+from softbench.cases.operators.streams import Stream, Streamed
+from softbench.model import Case, Tensor
 
 RMS_EPS = 1e-6
 LAYER_EPS = 1e-5
-WEIGHT_SPREAD = 0.25  # around 1; a weight that is forgotten moves three elements in four by more than 8 %
-BIAS_SPREAD = 0.5  # around 0
+WEIGHT = Stream("weight", "columns", mean=1.0, spread=0.25)
+"""One that is forgotten moves three elements in four by more than 8 %."""
+BIAS = Stream("bias", "columns", spread=0.5)
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Streamed):
     """One of the four operators of this module."""
 
     name: str
     centred: bool
     adds: bool
-    baseline: str = "torch_eager"
-    bound: str = "memory"
 
     @property
-    def roof(self) -> str:
-        return "read2_write2" if self.adds else "copy"
+    def reads(self) -> tuple[Stream, ...]:  # type: ignore[override]
+        rows, columns = (Stream("x"), Stream("residual")), (WEIGHT, BIAS)
+        return (*rows[: 1 + self.adds], *columns[: 1 + self.centred])
+
+    @property
+    def writes(self) -> tuple[Stream, ...]:  # type: ignore[override]
+        rows = ("rstd", "mean")[: 1 + self.centred]
+        return (Stream("y"), *([Stream("residual_out"), *(Stream(name, "rows") for name in rows)] if self.adds else []))
 
     @property
     def eps(self) -> float:
         return LAYER_EPS if self.centred else RMS_EPS
 
-    def ideal_bytes(self, case: Case) -> int:
-        """Bytes of all inputs' distinct elements, weight and bias once, and of the outputs."""
-        read = distinct(case) * (1 + self.adds) + case.columns * (1 + self.centred)
-        return read * DTYPE_BYTES[case.dtype] + sum(spec.nbytes for spec in self.output_specs(case))
-
     def ideal_flops(self, case: Case) -> int:
         """Per element: 4 for RMSNorm (square and add, scale, weight), 3 more for LayerNorm (sum, centre, bias), 1 to add."""
         return (4 + 3 * self.centred + self.adds) * case.elements
 
-    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
-        """See `Operator.make_inputs`; in the order of the module's table."""
-        layout = parse_layout(case.layout)
-        rows = [allocate(case.shape, case.dtype, layout, device) for _ in range(1 + self.adds)]
-        columns = [allocate((case.columns,), case.dtype, Layout(), device) for _ in range(1 + self.centred)]
-        inputs = (*rows, *columns)
-        self.refill(case, inputs, seed)
-        return inputs
-
-    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        """See `Operator.refill`. x is drawn by the case's distribution, a residual is normal, a weight is normal around 1."""
-        layout = parse_layout(case.layout)
-        others = of_others(case.distribution)
-        fill(inputs[0], case.distribution, layout, key_of(case, seed), Form.VALUES)
-        if self.adds:
-            fill(inputs[1], others, layout, key_of(case, seed, "residual"))
-        weight, bias = inputs[1 + self.adds], inputs[-1]
-        fill(weight, others, Layout(), key_of(case, seed, "weight"))
-        weight.mul_(WEIGHT_SPREAD).add_(1)
-        if self.centred:
-            fill(bias, others, Layout(), key_of(case, seed, "bias"))
-            bias.mul_(BIAS_SPREAD)
-
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
-        """In the order of the module's table."""
-        y = OutputSpec(case.shape, case.out_dtype)
-        if not self.adds:
-            return (y,)
-        row = OutputSpec((case.rows,), "float64" if case.dtype == "float64" else "float32")
-        return (y, OutputSpec(case.shape, case.dtype), row, *([row] if self.centred else []))
+        """In the order of the module's table; the sum has the case's dtype."""
+        found = super().output_specs(case)
+        return tuple(replace(spec, dtype=case.dtype) if n == 1 else spec for n, spec in enumerate(found))
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`. What may differ from exact arithmetic, with u = 2^-20 (2^-46 in float64):

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.streams import Stream
 from softbench.model import Case, Tensor
 
 
@@ -14,6 +15,14 @@ class Operator(Protocol):
     @property
     def name(self) -> str:
         """The word that cases and implementations use."""
+
+    @property
+    def reads(self) -> tuple[Stream, ...]:
+        """The inputs, except of attention."""
+
+    @property
+    def writes(self) -> tuple[Stream, ...]:
+        """The outputs, except of attention."""
 
     @property
     def roof(self) -> str:

@@ -4,42 +4,25 @@ from collections.abc import Iterator
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
-from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, distinct, fill, key_of, take_rows
-from softbench.cases.operators.outputs import OutputSpec
-from softbench.cases.operators.vocabulary import parse_layout
-from softbench.model import DTYPE_BYTES, Case, Tensor
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, take_rows
+from softbench.cases.operators.recipes import Form
+from softbench.cases.operators.streams import Stream, Streamed
+from softbench.model import Case, Tensor
 
 EXP_UNDERFLOW = 1e3  # exp(-1000) is 0 in float64; a cap that keeps infinite differences out of products
 
 
-class Softmax:
+class Softmax(Streamed):
     """The operator "softmax": one input (..., columns), one output of the same shape in the case's out_dtype."""
 
     name = "softmax"
-    roof = "copy"
-    baseline = "torch_eager"
-    bound = "memory"
-
-    def ideal_bytes(self, case: Case) -> int:
-        """Bytes of the input's distinct elements and of the output."""
-        return distinct(case) * DTYPE_BYTES[case.dtype] + case.elements * DTYPE_BYTES[case.out_dtype]
+    reads = (Stream("x"),)
+    writes = (Stream("y"),)
+    form = Form.LOGITS
 
     def ideal_flops(self, case: Case) -> int:
         """Five an element: compare, subtract, exponential, add, multiply."""
         return 5 * case.elements
-
-    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor]:
-        """See `Operator.make_inputs`; one tensor."""
-        x = allocate(case.shape, case.dtype, parse_layout(case.layout), device)
-        self.refill(case, (x,), seed)
-        return (x,)
-
-    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        fill(inputs[0], case.distribution, parse_layout(case.layout), key=key_of(case, seed))
-
-    def output_specs(self, case: Case) -> tuple[OutputSpec]:
-        """One output of the input's shape."""
-        return (OutputSpec(case.shape, case.out_dtype),)
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`. |y - r| may be (eps + 2^-20 (1 + |x - max|)) r + the smallest subnormal; of a drawn row

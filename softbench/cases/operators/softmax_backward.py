@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
-from softbench.cases.operators.inputs import BLOCK_ELEMENTS, allocate, as_rows, distinct, fill, key_of, take_rows
-from softbench.cases.operators.outputs import OutputSpec
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, as_rows, fill, key_of, take_rows
+from softbench.cases.operators.streams import Stream, Streamed
 from softbench.cases.operators.vocabulary import of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case, Tensor
 
 SOFTMAX_ELEMENTS = 2**24  # made into probabilities at once: 64 MB in float32, held about three times
 
 
-class SoftmaxBackward:
+class SoftmaxBackward(Streamed):
     """The operator "softmax_backward": inputs dy and y, both (..., columns); one output dx of their shape.
 
     dy holds normals. y is the softmax of logits of the case's distribution, computed in float32 (float64 where that is
@@ -22,24 +22,12 @@ class SoftmaxBackward:
     """
 
     name = "softmax_backward"
-    roof = "read2_write1"
-    baseline = "torch_eager"
-    bound = "memory"
-
-    def ideal_bytes(self, case: Case) -> int:
-        """Bytes of the distinct elements of both inputs, and of the output."""
-        return 2 * distinct(case) * DTYPE_BYTES[case.dtype] + case.elements * DTYPE_BYTES[case.out_dtype]
+    reads = (Stream("dy"), Stream("y"))
+    writes = (Stream("dx"),)
 
     def ideal_flops(self, case: Case) -> int:
         """Four an element: multiply and add for the sum, subtract, multiply."""
         return 4 * case.elements
-
-    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, Tensor]:
-        """See `Operator.make_inputs`; dy and y."""
-        layout = parse_layout(case.layout)
-        inputs = tuple(allocate(case.shape, case.dtype, layout, device) for _ in range(2))
-        self.refill(case, inputs, seed)
-        return inputs[0], inputs[1]
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
         layout = parse_layout(case.layout)
@@ -47,10 +35,6 @@ class SoftmaxBackward:
         fill(dy, of_others(case.distribution), layout, key=key_of(case, seed, "dy"))
         fill(y, case.distribution, layout, key=key_of(case, seed))
         _to_probabilities(y[(0,) * (y.dim() - 1)] if layout.broadcast and y.dim() > 1 and case.rows else y)
-
-    def output_specs(self, case: Case) -> tuple[OutputSpec]:
-        """dx, of the inputs' shape."""
-        return (OutputSpec(case.shape, case.out_dtype),)
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`. |dx - r| may be eps |r| + 2^-20 y (|dy| + sum|dy y|) + the smallest subnormal.

@@ -24,9 +24,6 @@ KEYS = {
     "written bool": ("shape", "dtype"),
     "written int": ("shape", "dtype", "indexes"),
 }
-ROOFS = {(1, 1): "copy", (2, 1): "read2_write1", (2, 2): "read2_write2"}
-"""Streams of the case's size and dtype that are read and written -> the set of roof kernels that moves as many."""
-ANY_ROOF = "streams"
 
 
 @dataclass(frozen=True)
@@ -176,8 +173,44 @@ def overwriting(value: Any, reads: Sequence[Stream], writes: Sequence[Stream]) -
     return tuple(value.items())
 
 
-def roof(reads: Sequence[Stream], writes: Sequence[Stream]) -> str:
-    """The set of roof kernels that moves the streams of the case's size."""
-    moved = [[s for s in group if s.shape == "case"] for group in (reads, writes)]
-    is_plain = not any(s.is_whole for group in moved for s in group)
-    return ROOFS.get((len(moved[0]), len(moved[1])), ANY_ROOF) if is_plain else ANY_ROOF
+class Streamed:
+    """What follows from the streams of an operator, for those of `Operator` that only move memory."""
+
+    reads: tuple[Stream, ...]
+    writes: tuple[Stream, ...]
+    baseline = "torch_eager"
+
+    @property
+    def bound(self) -> str:
+        return "memory"
+
+    @property
+    def form(self) -> Form:
+        """What rows of the first input hold where they are drawn from a seed."""
+        return Form.VALUES
+
+    @property
+    def roof(self) -> str:
+        """A copy has one stream of the case's size and dtype each way."""
+        moved = [[s.is_whole for s in group if s.shape == "case"] for group in (self.reads, self.writes)]
+        return "copy" if moved == [[False], [False]] else "streams"
+
+    def ideal_bytes(self, case: Case) -> int:
+        """Bytes of all streams, each once."""
+        return self.held_bytes(case) + sum(spec.nbytes for spec in self.output_specs(case))
+
+    def held_bytes(self, case: Case) -> int:
+        """Bytes of all inputs."""
+        return sum(s.read_bytes(case) for s in self.reads)
+
+    def make_inputs(self, case: Case, device: str, seed: int) -> tuple[Tensor, ...]:
+        inputs = tuple(stream.made(case, device) for stream in self.reads)
+        self.refill(case, inputs, seed)
+        return inputs
+
+    def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
+        for number, (stream, x) in enumerate(zip(self.reads, inputs, strict=True)):
+            stream.draw(case, x, seed, is_first=number == 0, form=self.form)
+
+    def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
+        return tuple(stream.written(case) for stream in self.writes)

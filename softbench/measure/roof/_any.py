@@ -1,34 +1,38 @@
-"""The roof of any streams of a case's size, by one kernel; each thread moves one 16-byte vector of every stream."""
+"""The roof of any streams, by one kernel; each thread moves one 16-byte vector of every stream of the case's size.
+
+Streams of another size, as a weight, are moved by programs of their own, if these are `OTHERS` of the bytes or more.
+"""
 
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from softbench.cases import operators
 from softbench.cases.operators.outputs import STREAM_BYTES
-from softbench.cases.operators.streams import ROOFS
 from softbench.contract import Unsupported
 from softbench.model import Case, Tensor
 
 VECTOR_BYTES = 16
 READ_VECTORS = 4
 """Of each thread where nothing is written."""
+OTHERS = 0.005
+TURNS = 4
+"""Vectors that a thread reads of each of these, at most."""
 PERIOD = 8192
 """Words: the step in which what is read of a stream and what is left out take turns."""
-COUNTS = {name: counts for counts, name in ROOFS.items()}
-"""Sets whose streams, read and written, all have the case's size and dtype."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """Streams of a case's size.
+    """Streams of a case's size, and what else is moved.
 
     reads   the place of each among the operator's inputs, and the bytes of its elements
     writes  the dtype of each
     share   of the first one that a right kernel must read
     over    what is written, by number, that takes the memory of an input -> the input
+    beside  what is read besides, of another shape: its place, and its words of 8 bytes
     narrow  the bytes of what is written besides, of another shape
     """
 
@@ -36,6 +40,7 @@ class Moved:
     writes: tuple[str, ...]
     share: float = 1.0
     over: tuple[tuple[int, int], ...] = ()
+    beside: tuple[tuple[int, int], ...] = ()
     narrow: int = 0
 
     @property
@@ -58,35 +63,42 @@ class Moved:
     def sizes(self) -> dict[int, int]:
         return dict(self.reads)
 
+    @property
+    def all_sizes(self) -> list[int]:
+        """The bytes of an element of each stream of the case's size."""
+        return [*self.sizes.values(), *(STREAM_BYTES[dtype] for dtype in self.writes)]
 
-def moved(name: str, case: Case) -> Moved:
-    """The streams of a set: of `streams`, those of the case's operator, which is of a file.
+    @property
+    def has_sink(self) -> bool:
+        """Whether programs leave integers, of what is read and not made into written elements, or for what is narrow."""
+        return bool(self.alone or self.beside or self.narrow)
 
-    Raises Unsupported where nothing that is written is as wide as what is read.
-    """
-    if name in COUNTS:
-        reads, writes = COUNTS[name]
-        found = Moved(tuple((n, STREAM_BYTES[case.dtype]) for n in range(reads)), (case.out_dtype,) * writes)
-    else:
-        declared = operators.of_file(case.operator)
-        if declared is None:
-            raise Unsupported(f"the roof of {case.operator} has a name of its own")
-        whole = tuple((n, s.item_bytes(case)) for n, s in enumerate(declared.reads) if s.shape == "case")
-        written = [n for n, s in enumerate(declared.writes) if s.shape == "case"]
-        dtypes = tuple(declared.writes[n].written(case).dtype for n in written)
-        over = tuple((at, declared.over[n]) for at, n in enumerate(written) if n in declared.over)
-        narrow = sum(s.written(case).nbytes for s in declared.writes if s.shape != "case")
-        found = Moved(whole, dtypes, declared.needed_share(case), over, narrow)
+
+def moved(case: Case) -> Moved:
+    """The streams of the case's operator. Raises Unsupported where nothing that is written is as wide as what is read."""
+    operator, specs = operators.get(case.operator), operators.get(case.operator).output_specs(case)
+    declared, own = operators.of_file(case.operator), operators.overwritten(case.operator)
+    reads = tuple((n, s.item_bytes(case)) for n, s in enumerate(operator.reads) if s.shape == "case")
+    written = [n for n, s in enumerate(operator.writes) if s.shape == "case"]
+    share = declared.needed_share(case) if declared else 1.0
+    over = tuple((at, own[n]) for at, n in enumerate(written) if n in own)
+    found = Moved(reads, tuple(specs[n].dtype for n in written), share, over)
     if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
         widths = f"of {case.operator} from {case.dtype} to {case.out_dtype}"
         raise Unsupported(f"no stream that is read has elements as wide as those that are written: {widths}")
-    return found
+    others = [(n, s.read_bytes(case)) for n, s in enumerate(operator.reads) if s.shape != "case"]
+    narrow = sum(spec.nbytes for n, spec in enumerate(specs) if n not in written)
+    is_much = narrow + sum(size for _, size in others) >= OTHERS * sum(found.all_sizes) * case.elements > 0
+    beside = tuple((n, size // 8) for n, size in others if is_much and size >= 8)
+    return replace(found, beside=beside, narrow=narrow if is_much or found.alone else 0)
 
 
-def check_layout(name: str, case: Case) -> None:
-    """Raises Unsupported for a view but a transposed one, whose streams of one dtype all lie alike."""
-    if case.layout != "contiguous" and (case.layout != "transposed" or name not in COUNTS):
+def dense(case: Case) -> Moved:
+    """As `moved`; raises Unsupported for a view but a transposed one, whose streams are moved in the order of memory."""
+    found = moved(case) if case.layout in ("contiguous", "transposed") else None
+    if found is None or (case.layout == "transposed" and (found.alone or found.part < PERIOD)):
         raise Unsupported(f"the roof moves contiguous memory, not the layout {case.layout}")
+    return found
 
 
 def compile_options(threads: int) -> dict[str, Any]:
@@ -94,44 +106,42 @@ def compile_options(threads: int) -> dict[str, Any]:
     return {"num_warps": threads // 32, "enable_fp_fusion": True}
 
 
-def launcher(name: str, case: Case, threads: int, hint: str) -> Callable[..., Any]:
-    """launch(*inputs) -> what is written, of the case's shape, and integers of each program if a stream is read alone.
+def launcher(case: Case, threads: int, hint: str) -> Callable[..., Any]:
+    """launch(*inputs) -> what is written, of the case's shape, and integers of each program if there is a sink.
 
     Where the operator overwrites an input so does the launch, with every bit changed: to move nothing would be seen.
-    name     of the set
     threads  per block, a multiple of 32; each moves 16 bytes of every stream, at int64 offsets
     hint     "plain", or "evict_first": evict-first loads with streaming (.cs) stores
-    Raises Unsupported as `moved` and `check_layout`.
+    Raises Unsupported as `dense`.
     """
-    check_layout(name, case)
     import torch
 
     from . import _kernels
 
-    streams = moved(name, case)
+    streams = dense(case)
     dtypes, over = [getattr(torch, dtype) for dtype in streams.writes], dict(streams.over)
-    words, scale, constants = layout(case, streams, threads, hint)
-    programs = -(-words // constants["BLOCK"])
-    options = compile_options(threads)
+    programs, words, constants = layout(case, streams, threads, hint)
+    scale, options = scale_of(case, streams), compile_options(threads)
 
     def launch(*inputs: Any) -> Any:
-        written = [inputs[over[n]] if n in over else torch.empty_like(inputs[0], dtype=dtype) for n, dtype in enumerate(dtypes)]
-        kept = (programs, constants["COPIES"])
-        sinks = [torch.empty(kept, dtype=torch.int64, device=inputs[0].device)] if streams.alone else []
-        found = (*written, *sinks)
+        moving = [inputs[over[n]] if n in over else torch.empty_like(inputs[0], dtype=dtype) for n, dtype in enumerate(dtypes)]
+        kept = (programs if streams.alone else constants["OTHERS"], constants["COPIES"])
+        sinks = [torch.empty(kept, dtype=torch.int64, device=inputs[0].device)] if streams.has_sink else []
+        found = (*moving, *sinks)
         if programs:
-            together, alone = (tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone))
-            _kernels.move_words[(programs,)](
-                tuple(lying(y, scale) for y in written), together, alone, sinks[0] if sinks else None, words, **constants, **options
-            )
+            groups = [tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone)]
+            beside = tuple(whole(inputs[n]) for n, _ in streams.beside)
+            sink, counts = sinks[0] if sinks else None, tuple(count for _, count in streams.beside)
+            written = tuple(lying(y, scale) for y in moving)
+            _kernels.move_words[(programs,)](written, *groups, beside, counts, sink, words, **constants, **options)
         return found if len(found) > 1 else found[0]
 
     return launch
 
 
-def cubins(name: str, case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
+def cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
     """The kernel of a case with 16-byte aligned buffers, for sm_90a; nothing for an empty case."""
-    check_layout(name, case)
+    streams = dense(case)
     if case.elements == 0:
         return
     import triton
@@ -140,17 +150,18 @@ def cubins(name: str, case: Case, threads: int, hint: str) -> Iterator[tuple[str
 
     from . import _kernels
 
-    streams = moved(name, case)
-    words, scale, constants = layout(case, streams, threads, hint)
+    (_, words, constants), scale = layout(case, streams, threads, hint), scale_of(case, streams)
     written = [STREAM_BYTES[dtype] for dtype in streams.writes]
     groups = written, *([streams.sizes[n] for n in group] for group in (streams.together, streams.alone))
     pointers = [tuple(f"*i{8 * size * scale}" for size in group) for group in groups]
-    if not streams.alone:
+    counts = tuple("i32" for _ in streams.beside)
+    if not streams.has_sink:
         constants = {"sink": None, **constants}
-    types = [*pointers, "*i64", "i32" if words < 2**31 else "i64"]
+    types = [*pointers, tuple("*i64" for _ in counts), counts, "*i64", "i32" if words < 2**31 else "i64"]
     signature = dict(zip(_kernels.move_words.arg_names, types, strict=False))
-    aligned: list[tuple[int, ...]] = [(number, n) for number, group in enumerate(groups) for n in range(len(group))]
-    aligned += [*([(3,)] if streams.alone else []), *([(4,)] if words % 16 == 0 else [])]
+    places = (*groups, counts)
+    aligned: list[tuple[int, ...]] = [(number, n) for number, group in enumerate(places) for n in range(len(group))]
+    aligned += [*([(5,)] if streams.has_sink else []), *([(6,)] if words % 16 == 0 else [])]
     source = ASTSource(
         _kernels.move_words,
         signature=signature | dict.fromkeys(constants, "constexpr"),
@@ -162,34 +173,45 @@ def cubins(name: str, case: Case, threads: int, hint: str) -> Iterator[tuple[str
 
 
 def layout(case: Case, streams: Moved, threads: int, hint: str) -> tuple[int, int, dict[str, Any]]:
-    """Words of a stream, elements of a word, the kernel's constants.
-
-    As many elements as divide a stream are one word, if that of the narrowest stream has at most 4 bytes and of the widest 8.
-    """
-    sizes = [*streams.sizes.values(), *(STREAM_BYTES[dtype] for dtype in streams.writes)]
-    most = min(max(1, 4 // min(sizes)), max(1, 8 // max(sizes)))
-    scale = next(scale for scale in (4, 2, 1) if scale <= most and case.elements % scale == 0)
+    """Programs, words of a stream of the case's size, the kernel's constants."""
+    sizes, scale = streams.all_sizes, scale_of(case, streams)
     vectors = 1 if streams.writes else READ_VECTORS
     words, block = case.elements // scale, threads * vectors * VECTOR_BYTES // (max(sizes) * scale)
-    copies = max(1, round(streams.narrow / 8 / max(1, -(-words // block))))
+    most, turn = max((count for _, count in streams.beside), default=0), threads * VECTOR_BYTES // 8
+    narrow, main = streams.narrow // 8, -(-words // block)
+    others = max(-(-most // (turn * TURNS)), 0 if streams.alone else -(-narrow // turn)) if main else 0
+    each = -(-most // max(1, 4 * others)) * 4  # whole sectors
+    copies = max(1, round(narrow / max(1, others + (main if streams.alone else 0))))
     constants = {"BLOCK": block, "WHOLE": words % block == 0, "STREAM": hint == "evict_first", "COPIES": copies}
-    constants["LANES"] = 1 << (copies - 1).bit_length()
-    return words, scale, constants | {"PART": streams.part, "PERIOD": PERIOD, "FLIP": bool(streams.over)}
+    constants |= {"LANES": _power(copies), "OTHERS": others, "EACH": each, "STEP": min(turn, _power(each))}
+    return main + others, words, constants | {"PART": streams.part, "PERIOD": PERIOD, "FLIP": bool(streams.over)}
 
 
-def fault(name: str, inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
+def scale_of(case: Case, streams: Moved) -> int:
+    """Elements of a word: as many as divide a stream, if that of the narrowest has at most 4 bytes and of the widest 8."""
+    sizes = streams.all_sizes
+    most = min(max(1, 4 // min(sizes)), max(1, 8 // max(sizes)))
+    return next(scale for scale in (4, 2, 1) if scale <= most and case.elements % scale == 0)
+
+
+def _power(number: int) -> int:
+    """The least power of two that is not less."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_folded: bool) -> str:
     """What is wrong with what a launch returned; "" if every bit of it follows from the inputs' bits.
 
     is_folded  whether what is read alone was xored, as on a GPU, or added up
     """
     import torch
 
-    streams = moved(name, case)
-    count = len(streams.writes) + bool(streams.alone)
+    streams = moved(case)
+    count = len(streams.writes) + streams.has_sink
     if len(outputs) != count:
         return f"the roof wrote {len(outputs)} outputs where there are {count}"
+    scale = scale_of(case, streams) if is_folded else 1
     if streams.writes:
-        scale = layout(case, streams, 128, "plain")[1] if is_folded else 1
         first, *rest = (seen(inputs[n], scale) for n in streams.together)
         if is_folded and streams.part < PERIOD:
             at = torch.arange(first.numel(), device=first.device)
@@ -198,17 +220,30 @@ def fault(name: str, inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: C
         made = ~made if streams.over else made
         if not all(torch.equal(seen(y, scale), made) for y in outputs[: len(streams.writes)]):
             return "an output is not made of what was read"
-    read = [inputs[n] for n in streams.alone]
-    if not read:
+    if not streams.has_sink:
         return ""
+    read = [*(seen(inputs[n], scale) for n in streams.alone), *(whole(inputs[n]) for n, _ in streams.beside)]
     if not is_folded:
-        right = torch.stack([seen(x).sum(dtype=torch.int64) for x in read])
-        return "" if torch.equal(outputs[-1], right) else "not all that is read alone was read"
-    scale, kept = layout(case, streams, 128, "plain")[1], outputs[-1]
+        return "" if torch.equal(outputs[-1], sums(read)) else "not all that is read alone was read"
+    kept = outputs[-1]
     if kept.nbytes < streams.narrow / 2 or not torch.equal(kept, kept[:, :1].expand_as(kept)):
         return "what stands for the narrow outputs is too little or differs"
-    totals = [_folded(x.to(torch.int64)) for x in (*(seen(x, scale) for x in read), kept[:, 0])]
+    totals = [_folded(x.to(torch.int64)) for x in (*read, kept[:, 0])]
     return "" if functools.reduce(operator.xor, totals) == 0 else "not all that is read alone was read"
+
+
+def sums(read: Sequence[Tensor]) -> Tensor:
+    """What stands for streams that are read alone on a CPU: the sum of each."""
+    import torch
+
+    return torch.tensor([int(x.sum(dtype=torch.int64)) for x in read], dtype=torch.int64)
+
+
+def whole(x: Tensor) -> Tensor:
+    """The whole words of 8 bytes of a contiguous tensor."""
+    import torch
+
+    return x.view(-1).view(torch.uint8)[: x.nbytes // 8 * 8].view(torch.int64)
 
 
 def lying(x: Tensor, scale: int) -> Tensor:

@@ -11,6 +11,8 @@ def move_words(
     written: tl.tuple,
     together: tl.tuple,
     alone: tl.tuple,
+    beside: tl.tuple,
+    counts: tl.tuple,
     sink: tl.tensor,
     words: tl.tensor,
     BLOCK: tl.constexpr,
@@ -21,20 +23,52 @@ def move_words(
     FLIP: tl.constexpr,
     COPIES: tl.constexpr,
     LANES: tl.constexpr,
+    OTHERS: tl.constexpr,
+    EACH: tl.constexpr,
+    STEP: tl.constexpr,
 ) -> None:
-    """Each written stream becomes the xor of those read together, inverted with FLIP; `sink` has programs' of those read alone,
-    COPIES of each.
+    """Each written stream becomes the xor of those read together, inverted with FLIP; `sink` has programs' of those read alone
+    or beside, COPIES of each.
 
     Streams are `words` integers, of which a program moves BLOCK; WHOLE if BLOCK divides words.
-    `sink` is None where nothing is read alone. Streams that are read together have words of the written ones' size; of the first
-    of them, PART of each PERIOD words are read, and the others count as 0.
+    Streams that are read together have words of the written ones' size; of the first
+    of them, PART of each PERIOD words are read, and the others count as 0. Of streams `beside`, which have `counts` words of 8
+    bytes, the first OTHERS programs read EACH, in turns of STEP.
     Only the last program compares places with `words`: a mask that may end within a vector has every word read by itself.
     """
-    first = tl.program_id(0).to(tl.int64) * BLOCK
+    first = (tl.program_id(0) - OTHERS).to(tl.int64) * BLOCK
+    if OTHERS > 0:  # noqa: SIM102 (known at compile time)
+        if first < 0:
+            _leave(sink, _read(beside, counts, STREAM, EACH, STEP), STREAM, COPIES, LANES)
+            return
     if WHOLE or first + BLOCK <= words:
         _move(written, together, alone, sink, first, words, BLOCK, True, STREAM, PART, PERIOD, FLIP, COPIES, LANES)
     else:
         _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD, FLIP, COPIES, LANES)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _read(beside: tl.tuple, counts: tl.tuple, STREAM: tl.constexpr, EACH: tl.constexpr, STEP: tl.constexpr) -> tl.tensor:
+    seen = tl.zeros((STEP,), tl.int64)
+    for turn in tl.static_range((EACH + STEP - 1) // STEP):
+        own = turn * STEP + tl.arange(0, STEP)
+        at = tl.program_id(0).to(tl.int64) * EACH + own
+        for number in tl.static_range(len(beside)):
+            inside = (own < EACH) & (at < counts[number])
+            seen ^= _load(beside[number] + at, inside, 0, STREAM)
+    return tl.xor_sum(seen, axis=0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _load(at: tl.tensor, mask: tl.tensor, other: tl.constexpr, STREAM: tl.constexpr) -> tl.tensor:
+    return tl.load(at, mask=mask, other=other, eviction_policy="evict_first" if STREAM else "")
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _leave(sink: tl.tensor, total: tl.tensor, STREAM: tl.constexpr, COPIES: tl.constexpr, LANES: tl.constexpr) -> None:
+    lane = tl.arange(0, LANES)
+    place = tl.program_id(0).to(tl.int64) * COPIES + lane
+    tl.store(sink + place, total + tl.zeros_like(place), mask=lane < COPIES, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -59,11 +93,11 @@ def _move(
     if len(together) > 0:
         if PART < PERIOD:
             read = at % PERIOD < PART if WHOLE else (at < words) & (at % PERIOD < PART)
-            moved = tl.load(together[0] + at, mask=read, other=0, eviction_policy="evict_first" if STREAM else "")
+            moved = _load(together[0] + at, read, 0, STREAM)
         else:
-            moved = tl.load(together[0] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
+            moved = _load(together[0] + at, inside, None, STREAM)
         for number in tl.static_range(1, len(together)):
-            moved ^= tl.load(together[number] + at, mask=inside, eviction_policy="evict_first" if STREAM else "")
+            moved ^= _load(together[number] + at, inside, None, STREAM)
         if FLIP:
             moved = ~moved
         for number in tl.static_range(len(written)):
@@ -71,10 +105,6 @@ def _move(
     if len(alone) > 0:
         total = tl.zeros((), tl.int64)
         for number in tl.static_range(len(alone)):
-            seen = tl.load(
-                alone[number] + at, mask=inside, other=None if WHOLE else 0, eviction_policy="evict_first" if STREAM else ""
-            )
+            seen = _load(alone[number] + at, inside, None if WHOLE else 0, STREAM)
             total ^= tl.xor_sum(seen.to(tl.int64), axis=0)
-        lane = tl.arange(0, LANES)
-        place = tl.program_id(0).to(tl.int64) * COPIES + lane
-        tl.store(sink + place, total + tl.zeros_like(place), mask=lane < COPIES, cache_modifier=".cs" if STREAM else "")
+        _leave(sink, total, STREAM, COPIES, LANES)

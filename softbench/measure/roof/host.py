@@ -14,25 +14,13 @@ from . import _any
 @implementation(operator="copy", requires=["torch"])
 def host_copy(case: Case) -> Callable[..., Any]:
     """launch(x, ...) -> a new contiguous tensor with the bytes of x."""
-    return _launcher("copy", case)
-
-
-@implementation(operator="read2_write1", requires=["torch"])
-def host_read2_write1(case: Case) -> Callable[..., Any]:
-    """launch(a, b, ...) -> a xor b."""
-    return _launcher("read2_write1", case)
-
-
-@implementation(operator="read2_write2", requires=["torch"])
-def host_read2_write2(case: Case) -> Callable[..., Any]:
-    """launch(a, b, ...) -> a xor b, twice: two loops, three reads."""
-    return _launcher("read2_write2", case)
+    return _launcher(case)
 
 
 @implementation(operator="streams", requires=["torch"])
 def host_streams(case: Case) -> Callable[..., Any]:
-    """launch(*inputs) -> other streams of the case's size of an operator of a file, whatever they are."""
-    return _launcher("streams", case)
+    """launch(*inputs) -> all other streams of an operator, whatever they are."""
+    return _launcher(case)
 
 
 @implementation(operator="roofline", requires=["torch"])
@@ -47,11 +35,11 @@ def host_roofline(case: Case) -> Callable[..., Any]:
     return lambda q, k, v: (q.clone(memory_format=keep), k.clone(memory_format=keep))
 
 
-def _launcher(name: str, case: Case) -> Callable[..., Any]:
+def _launcher(case: Case) -> Callable[..., Any]:
     """As `_any.launcher` returns it, by a loop of torch per stream that is read alone, or with another, or written again."""
     import torch
 
-    streams = _any.moved(name, case)
+    streams = _any.moved(case)
     dtypes, over = [getattr(torch, dtype) for dtype in streams.writes], dict(streams.over)
 
     def bits(x: Any) -> Any:
@@ -68,8 +56,9 @@ def _launcher(name: str, case: Case) -> Callable[..., Any]:
                 number = len(dtypes) - (len(streams.together) > 1)
                 copies = [made.clone(memory_format=torch.contiguous_format) for _ in range(number)]
             found = [y.view(dtype) for y, dtype in zip([*copies, made], dtypes, strict=False)]
-        if streams.alone:
-            found.append(torch.stack([bits(inputs[n]).sum(dtype=torch.int64) for n in streams.alone]))
+        if streams.has_sink:
+            read = [*(bits(inputs[n]) for n in streams.alone), *(_any.whole(inputs[n]) for n, _ in streams.beside)]
+            found.append(_any.sums(read))
         return tuple(found) if len(found) > 1 else found[0]
 
     return launch

@@ -62,7 +62,7 @@ def roofline(case: Case, side: int) -> Callable[..., Any]:
     import torch
 
     if moves_streams(case, True):
-        return _any.launcher("streams", case, *MOVES[SIDES.index(side)])
+        return _any.launcher(case, *MOVES[SIDES.index(side)])
     if not is_arithmetic(case):
         return moved(case, *MOVES[SIDES.index(side)])
     side = fitting(case, side)
@@ -76,8 +76,8 @@ def moved(case: Case, threads: int, hint: str) -> Callable[..., Any]:
     if case.layout not in ("contiguous", f"keys-{keys}"):
         raise Unsupported(f"the roof moves contiguous memory, not the layout {case.layout}")
     shapes = (case.shape, (*case.shape[:2], keys, case.columns))
-    cases = (replace(case, shape=shape, layout="contiguous") for shape in shapes)
-    one, other = (_any.launcher("copy", each, threads, hint) for each in cases)
+    cases = (replace(case, operator="softmax", shape=shape, layout="contiguous") for shape in shapes)
+    one, other = (_any.launcher(each, threads, hint) for each in cases)
     return lambda q, k, v: (one(q), other(k))
 
 
