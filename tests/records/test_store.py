@@ -202,3 +202,5 @@ def test_a_timed_case_without_its_roof_is_not_finished(tmp_path):
     checked = replace(CASE, timed=False)
     run = store.read(written(tmp_path, A, ended(checked, "a")))
     assert [store.finished(run, case, [variant("a")]) for case in (CASE, checked)] == [False, True]
+    cut = written(tmp_path / "cut", A, roof_of(CASE, 5), ended(replace(CASE, shape=(7, 7)), "a"))
+    assert {record.case for record in store.read(cut).records} == {CASE}

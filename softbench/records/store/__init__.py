@@ -74,7 +74,10 @@ def as_written(path: Path) -> Run:
             cells.pop(record.key, None)
             cells[record.key] = record
     records, repeats = ([r for r in cells.values() if (r.role == "repeat") is again] for again in (False, True))
-    return Run(passport, _without_stale_roofs(tuple(records)), tuple(repeats))
+    roofs = {record.case for record in records if record.role == "roof"}
+    if roofs and (last := records[-1].case).timed and last not in roofs:  # its writing was cut off
+        records = [record for record in records if record.case != last]
+    return Run(passport, _without_stale_roofs(records), tuple(repeats))
 
 
 def packed(run: Run) -> bytes:
@@ -162,7 +165,7 @@ def finished(run: Run, case: Case, variants: Sequence[Variant]) -> bool:
     return all(v.id in have and have[v.id].variant.source_hash == v.source_hash for v in variants)
 
 
-def _without_stale_roofs(records: tuple[Record, ...]) -> tuple[Record, ...]:
+def _without_stale_roofs(records: Sequence[Record]) -> tuple[Record, ...]:
     """Drop all roofs of a case but the last: a case that ran twice may have chosen another roof kernel."""
     last = {r.case.id: r.variant.id for r in records if r.role == "roof"}
     return tuple(r for r in records if r.role != "roof" or last[r.case.id] == r.variant.id)
