@@ -50,12 +50,13 @@ def ranking(board: Board) -> list[str]:
     parts = [escaped(text) for text in (verdict(board), unfinished(board)) if text]
     if board.has_scores:
         parts.append(escaped(clock_note(board)))
-        rows = [standing_row(standing, board) for standing in board.ranking]
-        header = ranking_header(board)
-    else:
-        header = ["implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
-        rows = [[s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]
-    parts += [table_markdown(header, rows)] if rows else []
+        for operator in board.operators:
+            rows = [standing_row(standing, board) for standing in board.standings(operator)]
+            parts += [f"**{operator}**"] if len(board.operators) > 1 and rows else []
+            parts += [table_markdown(ranking_header(board), rows)] if rows else []
+    elif rows := [[s.operator, s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]:
+        header = ["operator", "implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
+        parts.append(table_markdown(header, rows))
     return parts + [escaped(open_note(board, standing)) for standing in board.ranking if standing.open_cases]
 
 
