@@ -8,7 +8,7 @@ from softbench.render.report.panels.blocks import figure as figure_of
 
 LEADS = {
     "ratio": "Lower is faster; 1× is the time of the roof kernel. Above the dotted rule the scale is coarser. Lines join the "
-    "tallest matrix of every power-of-two width; other shapes are loose points. A point opens its cell.",
+    "tallest matrix of every width that is a power of two, or of every width. A point opens its cell.",
     "errors": "Errors of the output that was checked, each in units of the bound on its element: 1 would be wrong. Low and left "
     "is better. A cell's details have the 99th percentile and the mean with its sign.",
     "peers": "Dotted: published by others on their GPU. Each is % of the theoretical peak of its own machine: memory clock × 2 × "

@@ -198,9 +198,10 @@ def _unquotable(found: Sequence[Check]) -> Markup:
             by_case.setdefault((record.case.id, check.reason), []).append(name(record.variant.implementation))
         told.update(map(id, check.cells))
     rows = [[row_head(name(case, 100)), tag("td", join(who, ", ")), tag("td", why)] for (case, why), who in by_case.items()]
-    title, more = "Cells not to quote", len(rows) - SHOWN_CELLS
-    shown = table(["case", "implementation", "reason"], rows[:SHOWN_CELLS], left=range(3), label=title)
-    return join([tag("p", title, class_="question"), shown, tag("p", f"and {more} more") if more > 0 else None]) if rows else EMPTY
+    title, more, head = "Cells not to quote", len(rows) - SHOWN_CELLS, ["case", "implementation", "reason"]
+    shown, rest = (table(head, some, left=range(3), label=title) for some in (rows[:SHOWN_CELLS], rows[SHOWN_CELLS:]))
+    folded = tag("details", tag("summary", f"and {more} more"), rest) if more > 0 else None
+    return join([tag("p", title, class_="question"), shown, folded]) if rows else EMPTY
 
 
 def _not_measured(board: Board) -> Markup:
