@@ -60,13 +60,9 @@ class Moved:
         return [place for place, _ in self.reads if place not in self.together]
 
     @property
-    def sizes(self) -> dict[int, int]:
-        return dict(self.reads)
-
-    @property
     def all_sizes(self) -> list[int]:
         """The bytes of an element of each stream of the case's size."""
-        return [*self.sizes.values(), *(STREAM_BYTES[dtype] for dtype in self.writes)]
+        return [*dict(self.reads).values(), *(STREAM_BYTES[dtype] for dtype in self.writes)]
 
     @property
     def has_sink(self) -> bool:
@@ -152,7 +148,7 @@ def cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, bytes]]:
 
     (_, words, constants), scale = layout(case, streams, threads, hint), scale_of(case, streams)
     written = [STREAM_BYTES[dtype] for dtype in streams.writes]
-    groups = written, *([streams.sizes[n] for n in group] for group in (streams.together, streams.alone))
+    groups = written, *([dict(streams.reads)[n] for n in group] for group in (streams.together, streams.alone))
     pointers = [tuple(f"*i{8 * size * scale}" for size in group) for group in groups]
     counts = tuple("i32" for _ in streams.beside)
     if not streams.has_sink:

@@ -57,9 +57,9 @@ class Arena:
 
         is_shown  no memory of its own, for launches that never run
         """
-        self._is_shown = is_shown
         native, device = self._torch._C, self._torch.cuda.current_device()
         native._cuda_beginAllocateToPool(device, pool.id)  # `torch.cuda.use_mem_pool` is for this thread only
+        self._is_shown = is_shown
         try:
             with self._torch.autograd.set_multithreading_enabled(False):
                 yield
