@@ -126,6 +126,7 @@ def test_hard_inputs_have_fewer_rows_where_timed_ones_have_many(bundled):
     hard = list(matrix.hard(bundled.profile("family")))
     assert max(asked.elements for asked in hard) == 2**26
     assert {asked.shape for asked in hard if asked.operator == "cross_entropy"} == {(523, 128256)}
+    assert set(hard) == set(matrix.hard(bundled.profile("family")[::-1]))
 
 
 def test_profiles_ask_each_operator_in_real_shapes(bundled):

@@ -230,7 +230,10 @@ def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
 
 
 def hard(asked: Iterable[Case]) -> Iterator[Case]:
-    """The hard inputs of operators of files, untimed: as many rows as are enough of the narrowest and the widest (timed) ones."""
+    """The hard inputs of operators of files, untimed: as many rows as are enough of the narrowest and the widest (timed) ones.
+
+    Of several that are as wide, the least parameters and the largest.
+    """
     groups: dict[tuple[str, str, str], list[Case]] = {}
     for case in asked:
         if case.elements:
@@ -239,7 +242,7 @@ def hard(asked: Iterable[Case]) -> Iterator[Case]:
         declared, found = of_file(name), [case for case in cases if case.timed] or cases
         for word in declared.hard if declared else ():
             for end in (1, -1):
-                case = min(found, key=lambda case: (end * case.columns, case.rows))
+                case = min(found, key=lambda case: (end * case.columns, [end * value for _, value in case.params], case.rows))
                 most = max(1, MOST_HARD_ELEMENTS // math.prod(case.shape[1:]))
                 shape = (*(min(size, most) for size in case.shape[:1]), *case.shape[1:])
                 yield replace(case, shape=shape, distribution=word, layout="contiguous", timed=False)
