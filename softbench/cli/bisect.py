@@ -119,8 +119,9 @@ def _source(kernel: str, commit: Commit, folder: Path) -> tuple[str, str]:
 
 def _search(options: Options) -> _Search:
     """What is to be searched. Raises InputError if there is nothing."""
-    from softbench.cases import revisions  # see above
+    from softbench.cases import operator_files, revisions  # see above
 
+    operator_files.load(operator_files.beside(Path()))
     folder = Path(options.impls) if options.impls else resources.bundled_impls()
     try:
         good, bad = (revisions.commit(name, folder) for name in (options.good, options.bad))
