@@ -223,8 +223,8 @@ def known_failure(case: Case, variant: Variant) -> str:
 def mode_of(variant: Variant, card: device.Gpu | None) -> tuple[str, str]:
     """How a variant runs on this machine; "" if it cannot, and why.
 
-    "measure" runs and times it. Without a GPU a variant that needs one is run in Triton's interpreter ("interpret") if it
-    requires triton, and built for sm_90a ("compile") if it yields cubins.
+    "measure" runs and times it. Without a GPU a variant that requires triton is run in its interpreter ("interpret"), and another
+    one that needs a GPU is built for sm_90a ("compile") if it yields cubins.
     """
     needs_gpu = [r for r in variant.requires if r.split(">")[0].strip() == "cuda"]
     others = [r for r in variant.requires if r not in needs_gpu]
@@ -234,8 +234,8 @@ def mode_of(variant: Variant, card: device.Gpu | None) -> tuple[str, str]:
     gpu_reasons = [why for r in needs_gpu if (why := device.missing(r, card))]
     if reasons or (card is not None and gpu_reasons):
         return "", "; ".join(gpu_reasons + reasons)
+    if card is None and any(r.split(">")[0].strip() == "triton" for r in others):
+        return "interpret", ""
     if not gpu_reasons:
         return "measure", ""
-    if any(r.split(">")[0].strip() == "triton" for r in others):
-        return "interpret", ""
     return ("compile", "") if variant.has_cubins else ("", gpu_reasons[0])
