@@ -57,7 +57,7 @@ def _launcher(case: Case) -> Callable[..., Any]:
                 copies = [made.clone(memory_format=torch.contiguous_format) for _ in range(number)]
             found = [y.view(dtype) for y, dtype in zip([*copies, made], dtypes, strict=False)]
         if streams.has_sink:
-            read = [*(bits(inputs[n]) for n in streams.alone), *(_any.whole(inputs[n]) for n, _ in streams.beside)]
+            read = [*(_any.words_of(inputs[n]) for n in streams.alone), *(_any.whole(inputs[n]) for n, _ in streams.beside)]
             found.append(_any.sums(read))
         return tuple(found) if len(found) > 1 else found[0]
 
