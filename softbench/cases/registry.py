@@ -99,14 +99,17 @@ def _refuse_nested(family: Path, own: Path) -> None:
 def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:
     """What one file declares, in its order; nothing if the file does not import softbench."""
     text = read_utf8(path, NotPython)
-    if "softbench" not in text:
+    if "softbench" not in text and "@implementation" not in text:
         return ()
     tree = parse(path, text)
     nodes = list(ast.walk(tree))
     imports = imported_names(nodes)
-    if not any(full.split(".")[0] == "softbench" for full in imports.values()):
-        return ()
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    if not any(full.split(".")[0] == "softbench" for full in imports.values()):
+        used = {getattr(getattr(d, "func", None), "id", "") for f in functions for d in f.decorator_list}
+        if "implementation" in used - {*imports, *(f.name for f in functions)}:
+            raise RegistryError(f"{shown(path)}:1: add `from softbench import implementation`, which the file uses")
+        return ()
     decorated = [(f, d, full_name(d, imports)) for f in functions for d in f.decorator_list]
     for function, _, full in decorated:
         if full == OPERATOR:

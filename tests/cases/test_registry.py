@@ -188,6 +188,7 @@ FILE_MISTAKES = {
         "or rename the file to start with _"
     ),
     IMPORT + "@implementation\ndef f(case): ...\n": "2: f: @implementation takes arguments; write @implementation(operator=...)",
+    "@implementation(operator='x')\ndef f(case): ...\n": "1: add `from softbench import implementation`, which the file uses",
     DECORATED + "def f(): ...\n": "3: f: a factory takes the case first: def NAME(case, ...)",
     DECORATED + "def f(case, w): ...\n": f"3: f: {NOT_GIVEN}",
     DECORATED + "def f(case, *, w, v=1): ...\n": f"3: f: {NOT_GIVEN}",
