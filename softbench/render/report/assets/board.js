@@ -1,4 +1,3 @@
-// The data of the run with indexes for frequent lookups.
 
 function makeBoard(data) {
   data.cells.forEach((cell, number) => { cell.number = number; });
@@ -27,7 +26,6 @@ function speedupsOver(board, baseline) {
   return speedups;
 }
 
-// An implementation's speed-up over the cases of a slice, with its interval; null if it has none.
 function meanSpeedup(board, speedups, slice, implementation) {
   const values = [];
   for (const caseNumber of board.slices[slice]) {

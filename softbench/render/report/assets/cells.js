@@ -1,4 +1,3 @@
-// Filters: the rows that contain all words.
 
 function setUpFilter(key, rows) {
   const input = document.getElementById(`${key}-filter`);

@@ -85,7 +85,6 @@ function layoutOf(figure) {
 
 const NEAR = 14;
 
-// The points of a drawing: their places, and the numbers of their cells.
 const pointsOf = (drawing) => [...drawing.querySelectorAll("path[data-cells]")].flatMap((path) => {
   const numbers = path.dataset.cells.split(" ");
   return [...path.getAttribute("d").matchAll(/M([\d.]+) ([\d.]+)/g)].map((at, index) => ({ x: +at[1], y: +at[2], cell: +numbers[index] }));
@@ -120,7 +119,6 @@ function tipOf(board, cell) {
   return [element("b", {}, nameElement(board.nameOf(cell))), ...lines.map((text) => element("div", {}, text))];
 }
 
-// Drawings under a title, three abreast, on a light ground.
 function saveDrawings(figure, drawings, view, format) {
   const boxes = drawings.map((drawing) => drawing.viewBox.baseVal);
   const [wide, tall] = ["width", "height"].map((side) => Math.max(...boxes.map((box) => box[side])));
@@ -137,7 +135,6 @@ function saveDrawings(figure, drawings, view, format) {
   savePicture(document_(title, figure.alt, size, parts), `softbench-${figure.key}`, format);
 }
 
-// One row per key, one column per name; built when it is opened.
 function tableOf(figure, chosen) {
   const details = element("details", { class: "small" }, element("summary", {}, "the same as a table"));
   const rebuild = () => {

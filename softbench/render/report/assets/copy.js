@@ -1,4 +1,3 @@
-// A copy button for every command.
 
 function addCopyButton(place) {
   const code = place.querySelector("code");

@@ -22,7 +22,6 @@ function setUpDetails(board) {
 
 const keyOf = (board, cell) => `${board.cases[cell.case].id}::${board.variants[cell.variant].id}`;
 
-// Opens the cell that the address names.
 function openChosen(board, open) {
   const cell = board.cells.find((own) => keyOf(board, own) === chosen("cell"));
   if (cell) open(cell.number);
@@ -65,7 +64,6 @@ const isolated = (text) => element("bdi", {}, text);
 
 const notesElement = (notes) => element("ul", { class: "plain" }, notes.map((note) => element("li", {}, isolated(note))));
 
-// [term, text ...] of every figure of the cell.
 function cellFigures(board, cell, speedups, baseline) {
   const figures = [];
   const add = (term, known, ...said) => {
@@ -110,7 +108,6 @@ function cellFigures(board, cell, speedups, baseline) {
   return figures;
 }
 
-// Errors of the output that was checked, in units of the bound on each.
 function errorFigures(cell) {
   if (!cell.errors) return cell.kind === "right" && cell.role !== "roof" ? [["error", "within its bound, and not recorded"]] : [];
   const [largest, p99, bias, elements] = cell.errors;
@@ -126,7 +123,6 @@ function sampleSection(cell) {
   return [element("h3", {}, "Samples"), element("p", { class: "note" }, note), element("div", { class: "samples" }, drawn)];
 }
 
-// All cells of the same case, best first.
 function rivalsSection(board, cell, speedups, baseline, open) {
   const order = (other) => (other.role === "roof" ? 0 : (other.ns || Infinity) + (other.role === "open" ? 1e15 : 0));
   const others = board.byCase[cell.case].filter((other) => !other.other).sort((a, b) => order(a) - order(b));

@@ -37,7 +37,6 @@ function fill(node, attributes, children) {
   return node;
 }
 
-// A name from a record, isolated from the text around it.
 function nameElement(text, limit = 24) {
   const shown = short(text, limit);
   return element("bdi", { title: shown === text ? null : text }, shown);

@@ -43,7 +43,6 @@ function focusHead(table, cell) {
 
 const PAGE_ROWS = 10;
 
-// Whether the key moves the focus; at an edge it does not.
 function step(event, cell, move) {
   const far = event.ctrlKey;
   switch (event.key) {
@@ -65,7 +64,6 @@ function sideways(cell, direction) {
   return next;
 }
 
-// The cell in this column, so many visible rows away, or the last one before the edge.
 function vertically(cell, direction, count) {
   const column = cell.cellIndex;
   let found = null;

@@ -32,7 +32,6 @@ function setUpHeatmap(board) {
   };
 }
 
-// Rows whose shape, regime, operator, dtype or layout have all words.
 function setUpRowFilter() {
   const tables = [...document.querySelectorAll(".heat")].map((table) => [table, table.getAttribute("aria-label").split(":")[0]]);
   setUpFilter("rows", tables.flatMap(([table, title]) => [...table.tBodies[0].rows].map((row) => [row, `${title} ${row.cells[0].innerText} ${row.cells[0].title}`])));

@@ -1,4 +1,3 @@
-// Saves drawings as SVG or PNG, in light colours.
 
 const [MARGIN, TITLE, LONGEST] = [16, 56, 16000];
 

@@ -1,4 +1,3 @@
-// The samples of one clock, every round of every placement, as a small drawing and a table.
 
 const REACH = 6;
 const PLOT = { width: 460, height: 170, left: 58, right: 8, top: 12, bottom: 26 };

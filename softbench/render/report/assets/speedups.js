@@ -1,4 +1,3 @@
-// All speed-ups of the page are over the baseline that the reader picks.
 
 function setUpBaseline(board, listeners) {
   const picker = document.getElementById("baseline");

@@ -5,7 +5,6 @@ function readState() {
   return { panel, params: new URLSearchParams(query) };
 }
 
-// Sets a choice; nothing, or its first value, leaves the address.
 function remember(key, value) {
   const { panel, params } = readState();
   if (value) params.set(key, value);

@@ -10,7 +10,6 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 
 const geometricMean = (values) => Math.exp(mean(values.map(Math.log)));
 
-// Times of all rounds by placement, in nanoseconds a sample.
 const expand = (samples) => samples.rounds.map((rounds) => rounds.map((steps) => samples.base + samples.step * steps));
 
 // Median over placements of each one's median, in nanoseconds a launch.
@@ -45,7 +44,6 @@ function ratioOf(a, b) {
 }
 
 // The geometric mean of ratios and half of its interval, as softbench/analysis/leaderboard/estimates.py has it; infinite if unknown.
-// critical holds Student's t by degrees of freedom.
 function estimate(ratios, critical) {
   const value = geometricMean(ratios.map((own) => own.ratio));
   const known = ratios.filter((own) => own.variance !== null);

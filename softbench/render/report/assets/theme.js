@@ -31,7 +31,6 @@ function keepTheme(theme) {
   try {
     sessionStorage.setItem("softbench-theme", theme);
   } catch {
-    // The choice lasts until the page is closed.
   }
 }
 
