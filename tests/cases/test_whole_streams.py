@@ -131,10 +131,11 @@ from softbench.model import Case
 found = operator_files.load([Path({folder!r})])
 sides = Stream("x"), Stream("wide", 300), Stream("scale", "columns", "float32"), Stream("at", "rows")
 wide = operators.FileOperator("wide", Path("wide.py"), "wide.py:1", "", "", sides, (Stream("y"),), "softmax")
-operators.use([*(loading.operator(declared) for declared in found), wide])
+one = operators.FileOperator("one", Path("one.py"), "one.py:1", "", "", sides[:1], (Stream("y"), Stream("most", "rows")), "softmax")
+operators.use([*(loading.operator(declared) for declared in found), wide, one])
 factory = loading.load(Path(roof.variants("streams", "cuda")[0].path), "streams")
 for declared in operators.own():
-    for words in ("33x64 float16", "3x341 float16", "5x12 float32", "7x9 float64", "0x4 float32"):
+    for words in ("1x64 float32", "33x64 float16", "3x341 float16", "5x12 float32", "7x9 float64", "0x4 float32"):
         size, dtype = words.split()
         shape = tuple(map(int, size.split("x")))
         case = Case(declared.name, shape, dtype, dtype, params=(("k", 3), ("scale", 1.0)))

@@ -130,7 +130,7 @@ def test_streams_of_any_length_move_in_vectors(dtype):
 
 
 def test_the_kernels_in_the_interpreter(tmp_path):
-    """float16 of odd length has 2-byte words, 4099 int32 words leave a partial block; a norm of few rows has its weights read."""
+    """float16 of odd length has 2-byte words, 4099 int32 words leave a partial block; norms read weights."""
     pytest.importorskip("triton")
     interpreted(tmp_path, PRELUDE + INTERPRETED)
 

@@ -62,18 +62,18 @@ class Moved:
     @property
     def all_sizes(self) -> list[int]:
         """The bytes of an element of each stream of the case's size."""
-        return [*dict(self.reads).values(), *(STREAM_BYTES[dtype] for dtype in self.writes)]
+        return [*(size for _, size in self.reads), *(STREAM_BYTES[dtype] for dtype in self.writes)]
 
     @property
     def has_sink(self) -> bool:
-        """Whether programs leave integers, of what is read and not made into written elements, or for what is narrow."""
+        """Whether programs leave integers, of what no written element is made of."""
         return bool(self.alone or self.beside or self.narrow)
 
 
 def moved(case: Case) -> Moved:
     """The streams of the case's operator. Raises Unsupported where nothing that is written is as wide as what is read."""
-    operator, specs = operators.get(case.operator), operators.get(case.operator).output_specs(case)
-    declared, own = operators.of_file(case.operator), operators.overwritten(case.operator)
+    operator, declared, own = operators.get(case.operator), operators.of_file(case.operator), operators.overwritten(case.operator)
+    specs = operator.output_specs(case)
     reads = tuple((n, s.item_bytes(case)) for n, s in enumerate(operator.reads) if s.shape == "case")
     written = [n for n, s in enumerate(operator.writes) if s.shape == "case"]
     share = declared.needed_share(case) if declared else 1.0
@@ -117,18 +117,16 @@ def launcher(case: Case, threads: int, hint: str) -> Callable[..., Any]:
     streams = dense(case)
     dtypes, over = [getattr(torch, dtype) for dtype in streams.writes], dict(streams.over)
     programs, words, constants = layout(case, streams, threads, hint)
-    scale, options = scale_of(case, streams), compile_options(threads)
+    scale, counts, options = scale_of(case, streams), tuple(count for _, count in streams.beside), compile_options(threads)
+    kept = (programs if streams.alone else constants["OTHERS"], constants["COPIES"])
 
     def launch(*inputs: Any) -> Any:
         moving = [inputs[over[n]] if n in over else torch.empty_like(inputs[0], dtype=dtype) for n, dtype in enumerate(dtypes)]
-        kept = (programs if streams.alone else constants["OTHERS"], constants["COPIES"])
-        sinks = [torch.empty(kept, dtype=torch.int64, device=inputs[0].device)] if streams.has_sink else []
-        found = (*moving, *sinks)
+        sink = torch.empty(kept, dtype=torch.int64, device=inputs[0].device) if streams.has_sink else None
+        found = (*moving, *([] if sink is None else [sink]))
         if programs:
             groups = [tuple(lying(inputs[n], scale) for n in group) for group in (streams.together, streams.alone)]
-            beside = tuple(whole(inputs[n]) for n, _ in streams.beside)
-            sink, counts = sinks[0] if sinks else None, tuple(count for _, count in streams.beside)
-            written = tuple(lying(y, scale) for y in moving)
+            beside, written = tuple(whole(inputs[n]) for n, _ in streams.beside), tuple(lying(y, scale) for y in moving)
             _kernels.move_words[(programs,)](written, *groups, beside, counts, sink, words, **constants, **options)
         return found if len(found) > 1 else found[0]
 
@@ -174,10 +172,10 @@ def layout(case: Case, streams: Moved, threads: int, hint: str) -> tuple[int, in
     vectors = 1 if streams.writes else READ_VECTORS
     words, block = case.elements // scale, threads * vectors * VECTOR_BYTES // (max(sizes) * scale)
     most, turn = max((count for _, count in streams.beside), default=0), threads * VECTOR_BYTES // 8
-    narrow, main = streams.narrow // 8, -(-words // block)
-    others = max(-(-most // (turn * TURNS)), 0 if streams.alone else -(-narrow // turn)) if main else 0
+    main = -(-words // block)
+    others = max(-(-most // (turn * TURNS)), 0 if streams.alone else -(-streams.narrow // (8 * turn))) if main else 0
     each = -(-most // max(1, 4 * others)) * 4  # whole sectors
-    copies = max(1, round(narrow / max(1, others + (main if streams.alone else 0))))
+    copies = max(1, round(streams.narrow / 8 / max(1, others + (main if streams.alone else 0))))
     constants = {"BLOCK": block, "WHOLE": words % block == 0, "STREAM": hint == "evict_first", "COPIES": copies}
     constants |= {"LANES": _power(copies), "OTHERS": others, "EACH": each, "STEP": min(turn, _power(each))}
     return main + others, words, constants | {"PART": streams.part, "PERIOD": PERIOD, "FLIP": bool(streams.over)}
@@ -218,16 +216,17 @@ def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_
             return "an output is not made of what was read"
     if not streams.has_sink:
         return ""
+    unread = "not all that is read alone was read"
     beside = [whole(inputs[n]) for n, _ in streams.beside]
     if not is_folded:
         right = sums([*(words_of(inputs[n]) for n in streams.alone), *beside])
-        return "" if torch.equal(outputs[-1], right) else "not all that is read alone was read"
+        return "" if torch.equal(outputs[-1], right) else unread
     read = [*(seen(inputs[n], scale) for n in streams.alone), *beside]
     kept = outputs[-1]
     if kept.nbytes < streams.narrow / 2 or not torch.equal(kept, kept[:, :1].expand_as(kept)):
         return "what stands for the narrow outputs is too little or differs"
     totals = [_folded(x.to(torch.int64)) for x in (*read, kept[:, 0])]
-    return "" if functools.reduce(operator.xor, totals) == 0 else "not all that is read alone was read"
+    return "" if functools.reduce(operator.xor, totals) == 0 else unread
 
 
 def sums(read: Sequence[Tensor]) -> Tensor:
@@ -240,8 +239,12 @@ def sums(read: Sequence[Tensor]) -> Tensor:
 
 def words_of(x: Tensor) -> Tensor:
     """Integers that a CPU adds up fast: words of 8 bytes if possible, else of an element."""
-    is_even = x.is_contiguous() and x.nbytes % 8 == 0
-    return x.view(-1).view(word(8)) if is_even else x.view(word(x.element_size()))
+    return seen(x, 8 // x.element_size()) if x.is_contiguous() and x.nbytes % 8 == 0 else bits(x)
+
+
+def bits(x: Tensor) -> Tensor:
+    """The bits of each element, where they lie."""
+    return x.view(word(x.element_size()))
 
 
 def whole(x: Tensor) -> Tensor:

@@ -31,9 +31,9 @@ def move_words(
     or beside, COPIES of each.
 
     Streams are `words` integers, of which a program moves BLOCK; WHOLE if BLOCK divides words.
-    Streams that are read together have words of the written ones' size; of the first
-    of them, PART of each PERIOD words are read, and the others count as 0. Of streams `beside`, which have `counts` words of 8
-    bytes, the first OTHERS programs read EACH, in turns of STEP.
+    Streams that are read together have words of the written ones' size; of the first of them, PART of each PERIOD words are read,
+    and the others count as 0. Of streams `beside`, which have `counts` words of 8 bytes, the first OTHERS programs read EACH, in
+    turns of STEP.
     Only the last program compares places with `words`: a mask that may end within a vector has every word read by itself.
     """
     first = (tl.program_id(0) - OTHERS).to(tl.int64) * BLOCK

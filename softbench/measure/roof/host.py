@@ -9,6 +9,7 @@ from softbench.contract import implementation
 from softbench.model import Case
 
 from . import _any
+from ._any import bits
 
 
 @implementation(operator="copy", requires=["torch"])
@@ -19,7 +20,7 @@ def host_copy(case: Case) -> Callable[..., Any]:
 
 @implementation(operator="streams", requires=["torch"])
 def host_streams(case: Case) -> Callable[..., Any]:
-    """launch(*inputs) -> all other streams of an operator, whatever they are."""
+    """launch(*inputs) -> all streams of an operator."""
     return _launcher(case)
 
 
@@ -41,9 +42,6 @@ def _launcher(case: Case) -> Callable[..., Any]:
 
     streams = _any.moved(case)
     dtypes, over = [getattr(torch, dtype) for dtype in streams.writes], dict(streams.over)
-
-    def bits(x: Any) -> Any:
-        return x.view(_any.word(x.element_size()))
 
     def launch(*inputs: Any) -> Any:
         found = []

@@ -29,7 +29,7 @@ def copy_cubins(case: Case, threads: int, hint: str) -> Iterator[tuple[str, byte
     operator="streams", requires=["cuda>=sm_80", "triton"], params={"threads": [128, 256, 512], "hint": ["plain", "evict_first"]}
 )
 def streams(case: Case, threads: int, hint: str) -> Callable[..., Any]:
-    """launch(*inputs) -> all other streams of an operator, whatever they are."""
+    """launch(*inputs) -> all streams of an operator."""
     return _any.launcher(case, threads, hint)
 
 
