@@ -152,6 +152,9 @@ def test_other_folders_and_kernels(commits, says, monkeypatch):
     assert error("-k", "mine").endswith("; --impls names a folder of your own\n")
     monkeypatch.setenv("PATH", "")
     assert error("-k", "mine", "--impls", "kernels") == "softbench: git is not on the PATH; install it\n"
+    Path("operators").mkdir()
+    Path("operators/own.py").write_text("from softbench import operator")
+    assert error("-k", "mine").startswith("softbench: operators/own.py:1: ")
 
 
 def test_an_unconfirmed_commit_is_not_found(commits, bisected, simulated):

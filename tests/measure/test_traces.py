@@ -62,7 +62,7 @@ def with_kernel(kernel, case):
 def bad_load(case):
     return with_kernel(kernel, case)
 
-@implementation(operator="softmax", requires=["cuda", "triton"])
+@implementation(operator="softmax", requires=["triton"])
 def bad_name(case):
     return with_kernel(misspelt, case)
 '''
