@@ -239,7 +239,7 @@ def _wide_shares(whole: RowTileConfig, largest: int) -> RowTileConfig:
         return _shares(whole, largest)
     cluster = min(largest, power(ceil_div(row_bytes, WIDE_SHARE_BYTES)))
     each = whole.share(cluster)
-    threads = min(SHARE_THREADS, _threads(each, WIDE_VECTORS))
+    threads = SHARE_THREADS if cluster == 1 else min(SHARE_THREADS, _threads(each, WIDE_VECTORS))
     return _clusters(whole, cluster, threads if each <= LONG_VECTORS * threads else _threads(each, 8))
 
 
