@@ -20,23 +20,23 @@ LEAST_STAGES, MOST_STAGES = 3, 14
 RING_WARPS = (12, 14)  # that reduce, and as many that write: enough for RING_VECTORS per thread at most
 RING_VECTORS, RING_GROUPS = 8, 3
 # A ring for wider shares than WIDE_BYTES, of one matrix or each of two, has its most warps, in WIDE_GROUPS groups if a thread then
-# has few enough vectors: 7, or 10 of 16 bits in crews of one matrix.
-WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 12 * 1024), (7, 10), 2
-# The most KiB of a CTA's share of a row in crews: of softmax, RMSNorm, and softmax's gradient.
-CREWS, CREW_SHARES = (1, 2, 3), (28, 34, 23)
-# LayerNorm has its own crews, with their shares: bound by instructions, or not; and its own rings: warps, groups of these, and the
-# most vectors of a thread. NARROW_RINGS of them are for shares of up to NARROW_BYTES, in one crew or in several: fewer couriers are
-# enough for the pairs of wider ones, and more warps need fewer registers each.
-LAYER_CREWS, BOUND_CREWS = {1: math.inf, 2: 23}, {1: math.inf, 2: 27, 3: 16, 6: 27}
+# has few enough vectors: by bytes of an element, of one matrix or of both.
+WIDE_BYTES, WIDE_VECTORS, WIDE_GROUPS = (16 * 1024, 10 * 1024), {2: (10, 10), 4: (10, 12)}, 2
+# By crews the most KiB of a CTA's share of a row: of softmax, RMSNorm, softmax's gradient, and LayerNorm.
+CREWS = {1: math.inf, 2: 35, 3: 31}, {1: math.inf, 2: 34, 3: 34}, {1: math.inf, 2: 22, 3: 18}, {1: math.inf, 2: 27}
+# LayerNorm has its own rings: warps, groups of these, and the most vectors of a thread. NARROW_RINGS of them are for shares of up
+# to NARROW_BYTES, in one crew or in several: fewer couriers are enough for the pairs of wider ones, and more warps need fewer
+# registers each.
 LAYER_RINGS = ((12, 3, 9), (12, 2, 8), (14, 2, 8), (14, 1, math.inf))
 NARROW_RINGS, NARROW_BYTES = 2, (39 * 512, 32 * 512)
 # How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA. Those of five
 # leave 22 multiprocessors idle.
 CLUSTERS = {2: 66, 3: 39, 4: 30, 8: 15, 16: 7}
 CLUSTER_WARPS = 12  # of a CTA in a cluster, that reduce rows; as many write them
-CLUSTER_STAGES = 4, 2  # shares of rows that a CTA in a cluster must have room for, and in the largest cluster
-# What is bound by instructions has clusters that leave few multiprocessors idle, and two groups of warps, or fewer warps.
-FULL_CLUSTERS, FULL_STAGES = (2, 4, 8), (3, 4)
+# Shares of rows that a CTA must have room for in clusters of two or three, in others, and in the largest with one term at most.
+CLUSTER_STAGES = 4, 3, 2
+# What is bound by instructions (LayerNorm of 16 bits that starts anywhere) has no clusters of three, and two groups of warps, or
+# fewer warps, if a thread then has few enough vectors.
 GROUPED_VECTORS, BOUND_WARPS, BOUND_VECTORS = 10, 8, 9
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
@@ -164,8 +164,7 @@ def split_layout(
     share = twice.cta_vectors * VECTOR_BYTES
     is_wide = share > WIDE_BYTES[tiles - 1]
     warps = most if is_wide else min(most, max(least, ceil_div(twice.cta_vectors, RING_VECTORS * WARP)))
-    is_tight = crews > 1 and itemsize == 2 and tiles == 1
-    groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[is_tight]) if is_wide else (RING_GROUPS, RING_VECTORS)
+    groups, vectors = (WIDE_GROUPS, WIDE_VECTORS[itemsize][tiles - 1]) if is_wide else (RING_GROUPS, RING_VECTORS)
     layer = LAYER_RINGS if share <= NARROW_BYTES[crews > 1] else LAYER_RINGS[NARROW_RINGS:]
     rings = layer if terms > 1 else [(warps, n, vectors if n > 1 else math.inf) for n in range(groups, 0, -1)]
     tried = ((replace(twice, threads=2 * n * WARP, stages=MOST_STAGES, groups=split), each) for n, split, each in rings)
@@ -175,18 +174,14 @@ def split_layout(
 
 def cluster_ring(columns: int, itemsize: int, gpu: Gpu, aligned: bool, terms: int) -> SplitTileConfig | None:
     """A ring in clusters of as few CTAs as hold enough shares; None for rows that are too long."""
-    choice, least = (FULL_CLUSTERS, FULL_STAGES) if is_bound(itemsize, aligned, terms) else (tuple(CLUSTERS), CLUSTER_STAGES)
-    for ctas in choice:
+    bound, (small, enough, few_terms) = terms > 1 and itemsize == 2 and not aligned, CLUSTER_STAGES  # by instructions
+    for ctas in (n for n in CLUSTERS if n != 3 or not bound):
         threads, crews = 2 * CLUSTER_WARPS * WARP, max(1, CLUSTERS[ctas] * gpu.processors // HOPPER.processors)
         ring = SplitTileConfig(columns, itemsize, ctas, threads, 0, 1, aligned, 1, terms, crews=crews, clustered=True)
-        if found := _fullest(ring, least[ctas == choice[-1]], gpu):
-            return _bound(found) if choice is FULL_CLUSTERS else found
+        least = few_terms if ctas == max(CLUSTERS) and terms < 2 else small if ctas < 4 and not bound else enough
+        if found := _fullest(ring, least, gpu):
+            return _fullest(_bound(found), least, gpu) if bound else found
     return None
-
-
-def is_bound(itemsize: int, aligned: bool, terms: int) -> bool:
-    """Whether a norm's ring is bound by instructions: LayerNorm of 16 bits whose rows start anywhere."""
-    return terms > 1 and itemsize == 2 and not aligned
 
 
 def _bound(ring: SplitTileConfig) -> SplitTileConfig:
@@ -203,15 +198,13 @@ def _fullest(ring: SplitTileConfig, least: int, gpu: Gpu) -> SplitTileConfig | N
     return next((c for n in stages if (c := replace(ring, stages=n)).shared_bytes <= room), None)
 
 
-def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1, bound: bool = False) -> int:
+def crews(row_bytes: int, gpu: Gpu, terms: int = 0, tiles: int = 1) -> int:
     """As many as leave each CTA a small share of a row; each has an even number of CTAs, and all take all multiprocessors.
 
     terms  vectors of one value per column
     tiles  matrices of which rows are read
-    bound  as `is_bound`
     """
-    plain = dict.fromkeys(CREWS, CREW_SHARES[min(terms, 1) if tiles == 1 else -1])
-    shares = BOUND_CREWS if bound else LAYER_CREWS if terms > 1 else plain
+    shares = CREWS[2 if tiles > 1 else 3 if terms > 1 else terms]
     whole = [n for n in shares if gpu.processors % n == 0 and gpu.processors // n % 2 == 0]
     return max((n for n in whole if n * row_bytes <= shares[n] * 1024 * gpu.processors), default=1)
 
@@ -265,7 +258,8 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
     held = split_layout(columns, itemsize, gpu, aligned, is_single=True, crews=number)
     if tiles == 1 and held.ctas > 1 and held.stages:
         times[number] = split_time(rows, held)
-    split = split_layout(columns, itemsize, gpu, aligned, tiles=tiles)
+    several = crews(row_bytes, gpu, tiles=tiles) if rows > FEW_ROWS else 1
+    split = split_layout(columns, itemsize, gpu, aligned, tiles=tiles, crews=several)
     if is_long and (split.is_ring or tiles == 1) and (rows > 1 or 1 not in times):
         times["split"] = split_time(rows, split)
     return times

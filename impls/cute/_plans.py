@@ -14,7 +14,7 @@ import softbench
 from softbench import Unsupported
 
 from ._host import ARGUMENTS, Build
-from ._layouts import FEW_ROWS, Gpu, cluster_layouts, cluster_ring, crews, few, is_bound, layouts, some_layouts, split_layout
+from ._layouts import FEW_ROWS, Gpu, cluster_layouts, cluster_ring, crews, few, layouts, some_layouts, split_layout
 from .htile.config import DENSE_ELEMENTS, MAX_CLUSTER, MOST_COLUMNS, SAFE_CLUSTER, VECTOR_BYTES, RowTileConfig, ceil_div
 from .htile.crews import SplitTileConfig
 from .htile.layouts import choose_few
@@ -195,7 +195,7 @@ def norm(
     is_plain = not heads and not dtypes[RESIDUAL] and {*dtypes[:3]} <= {"", dtypes[0]}
     if is_plain and columns * size >= (LONG_NORM_BYTES if is_few else CREW_BYTES[layer, aligned][size == 4]):
         held = sum(map(bool, dtypes[1:3]))
-        several = 1 if is_few else crews(columns * size, gpu, terms, bound=is_bound(size, aligned, terms))
+        several = 1 if is_few else crews(columns * size, gpu, terms)
         cluster = None if is_few else cluster_ring(columns, size, gpu, aligned, held)
         rings = [cluster] if cluster else []
         for ring in _alike(dense, [*rings, split_layout(columns, size, gpu, aligned, terms=held, crews=several)]):

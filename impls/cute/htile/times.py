@@ -21,7 +21,7 @@ HIDDEN = 2.2  # such turns after which the CTAs beside one another hide the rest
 SINGLE, SINGLE_KIB = 2.0, 1 / 38  # one row over the whole GPU: its exchange, and a KiB of a share
 DIRECT, DIRECT_CTA = 1.25, 1 / 80  # instead of SINGLE, without teams: for a row, and each of its CTAs
 RING = 2.9  # several: from the first row's arrival to the last one's way out
-RING_ROW, ROW_STEP = 0.45, 0.11  # the least between two of its rows, and what it is beyond their bytes
+RING_ROW, ROW_STEP = 0.45, 0.11  # the least between two of its rows, and what a crew's is beyond their bytes
 FULL_RING, STAGE = 6, 0.057  # stages below which memory waits for the ring: for each one missing, this part of its time
 THREADS = 2048  # of a multiprocessor
 
@@ -64,7 +64,7 @@ def split_time(rows: int, config: SplitTileConfig) -> float:
         wait = SINGLE if config.team > 1 else DIRECT + config.ctas * DIRECT_CTA
         wait += config.cta_vectors * VECTOR_BYTES / 1024 * SINGLE_KIB
         return COPY + rows * row + ceil_div(rows, config.crews) * wait
-    waits = rows * max(row * (1 + STAGE * max(0, FULL_RING - config.stages)) + ROW_STEP, RING_ROW)
+    waits = rows * max(row * (1 + STAGE * max(0, FULL_RING - config.stages)) + ROW_STEP / config.crews, RING_ROW)
     return COPY + RING + waits
 
 
