@@ -20,15 +20,25 @@ from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.streams import Stream, Streamed
 from softbench.model import DTYPE_BYTES, Case, Tensor
 
-BASELINE = "torch_eager"
-"""What the baseline's function is called: boards state speed-ups over that name."""
+
+def _blamed(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have what a function raises say whose it is."""
+
+    def asked(*given: Any, **params: Any) -> Any:
+        try:
+            return function(*given, **params)
+        except Exception as error:
+            vars(error)["operators"] = what
+            raise
+
+    return asked
 
 
 class OperatorCode:
     """The functions of an operator's file: the decorated reference, and what its own decorators add."""
 
     def __init__(self, reference: Callable[..., Any], writes: tuple[Stream, ...]) -> None:
-        self.reference, self._writes = reference, writes
+        self.reference, self._writes = _blamed("reference", reference), writes
         self.own_slack: Callable[..., Any] | None = None
         self.own_hard: dict[str, Callable[..., Any]] = {}
         self.own_prepare: Callable[..., Any] | None = None
@@ -67,17 +77,17 @@ class OperatorCode:
         The unit is 2^-20: sixteen roundings in float32. It returns a tensor of the output's shape, or a tuple: of the outputs
         that hold no integers and bools.
         """
-        self.own_slack = function
+        self.own_slack = _blamed("slack", function)
         return function
 
     def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Declare ``function(*inputs, **params)`` as what makes valid inputs of drawn ones, in place and always alike."""
-        self.own_prepare = function
+        self.own_prepare = _blamed("prepare", function)
         return function
 
     def hard(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Declare ``function(*inputs, **params)`` as a hard input: it changes what was drawn in place, always alike."""
-        self.own_hard[function.__name__] = function
+        self.own_hard[function.__name__] = _blamed(function.__name__, function)
         return function
 
 
@@ -138,7 +148,6 @@ class FileOperator(Streamed):
     params: tuple[Parameter, ...] = ()
     summary: str = ""
     code: OperatorCode | None = None
-    baseline: str = BASELINE
     flops: str = ""
     hard: tuple[str, ...] = ()
     needs: str = ""

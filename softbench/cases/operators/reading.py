@@ -11,9 +11,9 @@ from softbench.cases.declarations import Reader, RegistryError, parse
 from softbench.cases.decorators import OPERATOR, full_name, imported_names
 from softbench.cases.operators import bounds, flops, hard, parameters, streams
 from softbench.cases.operators.distributions import DISTRIBUTIONS
-from softbench.cases.operators.in_files import BASELINE, FileOperator
+from softbench.cases.operators.in_files import FileOperator
 from softbench.cases.operators.parameters import Parameter
-from softbench.cases.operators.streams import Stream
+from softbench.cases.operators.streams import BASELINE, Stream
 from softbench.cases.operators.vocabulary import is_drawn
 from softbench.resources import choose_from, read_utf8, shown
 

@@ -14,6 +14,8 @@ from softbench.resources import choose_from
 READ_SHAPES = ("case", "rows", "columns")
 WRITTEN_SHAPES = ("case", "rows")
 MOST_WIDE = 2**16
+BASELINE = "torch_eager"
+"""What a baseline is called: boards state speed-ups over that name."""
 WHOLE = ("bool", "int32", "int64")
 """Dtypes whose values are compared exactly."""
 KEYS = {
@@ -178,7 +180,7 @@ class Streamed:
 
     reads: tuple[Stream, ...]
     writes: tuple[Stream, ...]
-    baseline = "torch_eager"
+    baseline = BASELINE
 
     @property
     def bound(self) -> str:

@@ -25,13 +25,14 @@ _STICKY_TEXT = re.compile(
 
 def classify(error: BaseException, phase: str) -> tuple[Status, str]:
     """Status and one-line reason for what was raised in a phase: "import", "factory", "launch", "capture", "cubins"."""
-    text = _one_line(error)
+    text, operators = _one_line(error), vars(error).get("operators")
     if isinstance(error, Unsupported):
         return Status.UNSUPPORTED, text or "no reason given"
     if lacking := _lacking(error):
         return Status.UNAVAILABLE, packages.advice(lacking)
     if is_out_of_memory(error):
         return Status.OUT_OF_MEMORY, f"{phase}: {text or type(error).__name__}"
+    phase = f"the operator's {operators}" if operators else phase
     if phase == "capture" and _UNJOINED_TEXT.search(text):
         return Status.INCORRECT, UNJOINED
     named = f"{type(error).__name__}: {text}" if text else type(error).__name__
