@@ -105,6 +105,8 @@ MISTAKES = [
     ("bound=", "params={'k': (8, 1)}, bound=", "the parameter 'k' needs a range: two numbers, the lower first"),
     ("bound=", "params={'x': (1, 8)}, bound=", "the parameter 'x' has the name of a stream or of a shape; rename"),
     ("bound=", "params=['k'], bound=", "params are a dict of names and ranges, such as {'k': (1, 32)}"),
+    ("@gelu.baseline", "@gelu.hard\ndef spike(x, y):\n    x[0] = 1\n\n\n@gelu.baseline", "spike takes 2 inputs, and reads has 1"),
+    ("@gelu.baseline", "@gelu.hard\ndef spike(x, *, k):\n    x[0] = k\n\n\n@gelu.baseline", "spike takes k by keyword, and"),
     ("def gelu(x)", "def gelu(x, *, k)", "gelu takes k by keyword, and params has nothing; write def gelu(..., *"),
     ('writes={"y": "case"}, ', "", "the keyword 'writes' is missing; name its streams, such as writes={'x': 'case'}"),
     (WRITTEN, '{"y": {"mean": 1}}', "stream 'y': unknown key 'mean'; choose from shape, dtype"),

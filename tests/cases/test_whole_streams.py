@@ -11,6 +11,7 @@ from support.checked import LAYOUTS
 from support.grids import over
 
 from softbench.cases import matrix, operator_files, operators
+from softbench.cases.operators import drawing
 from softbench.cases.operators.outputs import as_tuple
 from softbench.cases.operators.streams import Stream
 from softbench.measure import check, roof
@@ -197,6 +198,13 @@ def layouts(operator, case, device):
         return str(error)
     assert {x.device.type for x in inputs} == {device}
     return [lies(x) for x in inputs]
+
+
+@over("sizes", [(64, 4096), (1, 1), (3, 1)])
+def test_drawn_integers_have_both_ends(sizes):
+    x = torch.empty(sizes, dtype=torch.int64)
+    drawing.whole(x, "key", 4096, 0.5)
+    assert (int(x.max()), int(x.min()) == 0) == (4095, x.numel() > 1)
 
 
 def of_file():

@@ -53,7 +53,7 @@ def plain(x: Tensor, key: str) -> None:
 
 
 def whole(x: Tensor, key: str, below: int, share: float) -> None:
-    """Fill (rows, columns) in place with integers from 0 to below `below`, or with bools of which a share is True."""
+    """Fill (rows, columns) in place with integers from 0 to below `below`, both ends too, or bools of which a share is True."""
     import torch
 
     step = max(1, SLAB_ELEMENTS // max(1, x.shape[1]))
@@ -61,6 +61,8 @@ def whole(x: Tensor, key: str, below: int, share: float) -> None:
         part = x[start : start + step]
         drawn = _hashed(start, part, _salt(key))
         part.copy_(drawn < share * 2**32 if x.dtype is torch.bool else drawn % below)
+    for more, end in enumerate((below - 1, 0)[: 0 if x.dtype is torch.bool else x.numel()]):
+        x[divmod((_salt(key) + more) % x.numel(), x.shape[1])] = end
 
 
 def _laid_out(

@@ -209,9 +209,12 @@ class FileOperator(Streamed):
                 fill(x, word, stream.layout(case), key_of(case, seed, named))
             else:
                 stream.draw(plain, x, seed, is_first=number == 0, form=self.form)
-        for change in (self.code and self.code.own_prepare, own):
+        for what, change in (("prepare", self.code and self.code.own_prepare), (word, own)):
             if change and not inputs[0].is_meta:
-                change(*(s.distinct(case, x) for s, x in zip(self.reads, inputs, strict=True)), **dict(case.params))
+                drawn = [s.distinct(case, x) for s, x in zip(self.reads, inputs, strict=True)]
+                before = _versions(drawn)
+                if change(*drawn, **dict(case.params)) is not None and before == _versions(drawn):
+                    raise ValueError(f"{what} returns what it makes of inputs; change them in place, as x.mul_(2) does")
 
     def output_specs(self, case: Case) -> tuple[OutputSpec, ...]:
         return tuple(replace(spec, is_input=n in self.over) for n, spec in enumerate(super().output_specs(case)))
@@ -220,7 +223,10 @@ class FileOperator(Streamed):
         """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""
         given = [self._given(case, stream, x, rows, device) for stream, x in zip(self.reads, inputs, strict=True)]
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        before = _versions(given)
         values = _shaped("the reference", self.writes, case, count, self._code.reference(*given, **dict(case.params)))
+        if before != _versions(given):
+            raise ValueError("the reference changes its inputs in place; make new tensors, as x.mul(2) does")
         slacks = self._slack(case, count, values, given)
         for number, (stream, spec) in enumerate(zip(self.writes, self.output_specs(case), strict=True)):
             if stream.is_whole:
@@ -274,6 +280,11 @@ class FileOperator(Streamed):
             right = (y for y, stream in zip(values, self.writes, strict=True) if not stream.is_whole)
             found = [bounds.BOUNDS[self.error](unit, y, floats) for y in right]
         return [slack.nan_to_num(0.0, 0.0, 0.0) for slack in found]
+
+
+def _versions(inputs: Sequence[Tensor]) -> list[int]:
+    """They grow when an operation changes an input in place."""
+    return [x._version for x in inputs]
 
 
 def _shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returned: Any) -> list[Tensor]:

@@ -123,13 +123,13 @@ class _Reader(Reader):
         """Each function takes the parameters by keyword, and each is used by one or by a stream."""
         used = {width for stream in moved for width in (stream.shape, stream.below)}
         wanted = sorted(parameter.name for parameter in params)
-        for how in ("", "baseline", "slack", "prepare"):
-            function = self.decorated(how) if how else self.function
+        hard = self.all_decorated("hard")
+        for function in (self.function, *(self.decorated(how) for how in HOW[:3]), *hard):
             taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted
             if function and taken != wanted:
                 text = f"{function.name} takes {', '.join(taken) or 'nothing'} by keyword, and params has"
                 raise self.error(node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)")
-            used |= self.used(function) if function else set()
+            used |= self.used(function) if function and function not in hard else set()
         if unused := [name for name in wanted if name not in used]:
             raise self.error(node, f"the parameter {unused[0]!r} is never used; use it, or take it out of params")
 
@@ -191,8 +191,10 @@ class _Reader(Reader):
         if found.name != BASELINE:
             what = f"the baseline is called {found.name!r}, and boards state speed-ups over {BASELINE}"
             raise self.error(found, f"{what}; rename it {BASELINE}")
-        if len(self.parameters(found)) != count:
-            raise self.error(found, f"the baseline takes {len(self.parameters(found))} inputs, and reads has {count}")
+        for function in (found, self.decorated("prepare"), *self.all_decorated("hard")):
+            if function and (taken := len(self.parameters(function))) != count:
+                what = "the baseline" if function is found else function.name
+                raise self.error(function, f"{what} takes {taken} inputs, and reads has {count}")
 
     def check_decorators(self) -> None:
         seen = set()

@@ -37,7 +37,7 @@ class Stream:
     dtype   "" is the case's dtype for an input, its out_dtype for an output; for an output of another shape float32, or float64
             where the case is float64
     mean, spread  of the normal values that an input holds; the first input is drawn by the case's distribution instead
-    below   of an input of integers, which are drawn evenly from 0 to below it: a number, "columns", or a parameter
+    below   of an input of integers, drawn evenly from 0 to below it, both ends among them: a number, "columns", or a parameter
     share   of a bool input that is True
     indexes of an output of integers: the input whose columns they name; where that has equal values either index is right
     """

@@ -80,7 +80,7 @@ def moved(case: Case) -> Moved:
     over = tuple((at, own[n]) for at, n in enumerate(written) if n in own)
     found = Moved(reads, tuple(specs[n].dtype for n in written), share, over)
     if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
-        widths = f"of {case.operator} from {case.dtype} to {case.out_dtype}"
+        widths = f"of {case.operator} from {case.dtype} to {', '.join(found.writes)}"
         raise Unsupported(f"no stream that is read has elements as wide as those that are written: {widths}")
     others = [(n, s.read_bytes(case)) for n, s in enumerate(operator.reads) if s.shape != "case"]
     narrow = sum(spec.nbytes for n, spec in enumerate(specs) if n not in written)
