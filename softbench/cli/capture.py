@@ -7,11 +7,15 @@ import traceback
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from softbench.analysis.leaderboard.formatting import plural
 from softbench.cli.command import Command, CommandResult, Options, argument
 from softbench.resources import shown
 from softbench.texts import InputError
+
+if TYPE_CHECKING:
+    from softbench.cases.operators.captured import Seen
 
 
 def _run(options: Options) -> CommandResult:
@@ -22,7 +26,7 @@ def _run(options: Options) -> CommandResult:
         raise InputError(f"{' '.join(words)!r:.80}: no such program; give -- python FILE, or -- python -m MODULE")
     if not name.replace("-", "_").isidentifier():
         raise InputError(f"--name {name!r:.40}: letters, digits, - and _ only, and no digit first")
-    if path.exists() and (not path.is_file() or path.stat().st_size):  # a program that was killed leaves it empty
+    if path.exists():
         raise InputError(f"{path}: exists, and is not overwritten; choose another with --output")
     from softbench.cases.operators.captured import capture
 
@@ -32,6 +36,7 @@ def _run(options: Options) -> CommandResult:
         raise InputError(f"-m {words[1]:.80}: no such module")
     with capture() as seen:
         path.touch()  # or an error, now
+        path.unlink()
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # as a scheduler ends a program
         path, place = path.absolute(), shown(path)  # it may change the folder
         try:
@@ -44,11 +49,10 @@ def _run(options: Options) -> CommandResult:
             code = 1
         finally:  # also before an exit
             if seen.cases:
-                _write(path, seen.profile(name))
+                _write(seen, path, name)
                 print(f"written: {place}, {plural(len(seen.cases), 'case')}; check and time:\n")
                 print(f"  pytest --softbench --softbench-shapes={place} --softbench-profile={name}\n")
             else:
-                path.unlink()
                 print("no call that it captures (docs/how-to.md)")
             for text, count in seen.others.items():
                 print(f"not in the profile: {text}, {count} x")
@@ -70,13 +74,14 @@ def _own(error: BaseException) -> TracebackType | None:
     return found
 
 
-def _write(path: Path, profile: str) -> None:
-    """Write it, or print it where that fails: the program may have run for hours."""
+def _write(seen: "Seen", path: Path, name: str) -> None:
+    """Write the profile, or print it where that fails: the program may have run for hours."""
     try:
-        path.write_text(profile)
+        seen.write(path, name)
     except OSError as error:
-        path.unlink(missing_ok=True)
-        print(profile)
+        if not isinstance(error, FileExistsError):
+            path.unlink(missing_ok=True)
+        print(seen.profile(name))
         raise InputError(f"{path} cannot be written ({error.strerror}); what it would hold is above") from None
 
 

@@ -9,6 +9,7 @@ from support.options import read
 
 from softbench.analysis.leaderboard import build
 from softbench.cases.matrix import load
+from softbench.cases.operators.captured import Seen
 from softbench.cli import capture
 from softbench.render import export, report, tables
 from softbench.session.selection import select
@@ -30,7 +31,7 @@ with torch.inference_mode():
 torch.compile(softmax)(y, -1)
 for z in (y[:, 1:8], y.t(), y[:, ::2], y.view(2, 3, 10).transpose(0, 1), y.double()):
     softmax(z, -1)
-softmax(y, 0), log_softmax(y, -1), scaled_dot_product_attention(q, q, q, is_causal=True)
+softmax(y.to("meta"), 1), softmax(y, 0), log_softmax(y, -1), scaled_dot_product_attention(q, q, q, is_causal=True)
 scaled_dot_product_attention(q[:, :, :8].contiguous(), q, q)
 x, target = torch.randn(6, 9, requires_grad=True), y.argmax(1).fill_(8)
 checkpoint(lambda: cross_entropy(x, target, label_smoothing=0.1, ignore_index=-1), use_reentrant=False).backward()
@@ -39,6 +40,7 @@ cross_entropy(x, x.detach(), reduction="sum"), cross_entropy(x, target, ignore_i
 os.chdir("/"), y.logsumexp(1), os.kill(os.getpid(), 15)
 """
 OTHERS = """softmax of float64
+softmax without values
 softmax along dimension 0
 cross_entropy with weights, probabilities as targets or more dimensions
 cross_entropy_backward where the parameter 'ignore' is from -100 to 0, not 7
@@ -54,7 +56,6 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
     (tmp_path / "train.py").write_text(MODEL)
     found = dict.fromkeys(("softmax-4x50257", "softmax_backward-4x50257", "layernorm-4x50257"), 2)
     more = {"softmax-6x10": 2, "cross_entropy-6x9-ignore--1-smoothing-0.1-z-0": 2, **dict.fromkeys(ONCE.split(), 1)}
-    (tmp_path / "a.yaml").touch()
     for code, arguments, expected in ((1, "a.yaml -- train.py", found), (143, "b.yaml -- python train.py all", found | more)):
         done = python("-m", "softbench", "capture", "--output", *arguments.split(), cwd=tmp_path)
         cases = load(tmp_path / arguments[:6]).profile("model")
@@ -64,8 +65,8 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
     for text in OTHERS.splitlines():
         assert f"not in the profile: {text}, 1 x\n" in done.stdout
     assert "--softbench-shapes=b.yaml " in done.stdout
-    for strides in ("[10, 30, 1]", "[50257, 1] and [0, 0]"):
-        assert f"# strides {strides}, which no" in (tmp_path / "b.yaml").read_text()
+    for strides in ("1 x strides [10, 30, 1]", "2 x strides [50257, 1] and [0, 0]"):
+        assert f"# {strides}, which no" in (tmp_path / "b.yaml").read_text()
     for arguments, error in (
         ("--output a.yaml train.py", "a.yaml: exists, and is not overwritten; choose another with --output\n"),
         ("--output c.yaml -- python -m no.such", "-m no.such: no such module\n"),
@@ -79,11 +80,15 @@ def test_on_a_full_disk_the_profile_is_printed(tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
-    (path := tmp_path / "shapes.yaml").touch()
+    path, seen = tmp_path / "shapes.yaml", Seen()
+    path.write_text("the program's")
+    with pytest.raises(InputError, match=r"File exists.*above"):
+        capture._write(seen, path, "model")
+    assert path.read_text() == "the program's"
+    monkeypatch.setattr(Path, "open", full)
     with pytest.raises(InputError, match=r"No space left on device.*above"):
-        capture._write(path, "profiles:")
-    assert capsys.readouterr().out == "profiles:\n"
+        capture._write(seen, path, "model")
+    assert capsys.readouterr().out == 2 * f"{seen.profile()}\n"
     assert not path.exists()
 
 

@@ -29,7 +29,7 @@ class Seen:
     def __init__(self) -> None:
         self.others: Counter[str] = Counter()
         self._calls: Counter[Case] = Counter()
-        self._odd: dict[Case, str] = {}
+        self._odd: dict[Case, Counter[str]] = {}
         self._losses: dict[int, tuple[Params, str]] = {}
         """Cross-entropies by where the log_softmax of their gradients lies."""
 
@@ -82,12 +82,14 @@ class Seen:
         case = Case(operator, tuple(map(int, x.shape)), dtype, out_dtype, layout or keys or "contiguous", params=params)
         if not {dtype, out_dtype} <= {"float16", "bfloat16", "float32"} or not case.elements:
             why = f"of {dtype}" if case.elements else "without elements"
+        if x.is_meta or type(x).__name__ == "FakeTensor":
+            why = "without values"
         if why:
             self.others[f"{operator} {why}"] += 1
             return
         self._calls[case] += 1
         if not layout:
-            self._odd[case] = " and ".join(dict.fromkeys(str(list(t.stride())) for t in inputs))
+            self._odd.setdefault(case, Counter())[" and ".join(dict.fromkeys(str(list(t.stride())) for t in inputs))] += 1
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -100,7 +102,8 @@ class Seen:
         for case in self.cases:
             words = f"operator: {case.operator}, dtype: {case.dtype}, out_dtype: {case.out_dtype}, layout: {case.layout}"
             words += f", params: {{{', '.join(f'{name}: {value}' for name, value in case.params)}}}" if case.params else ""
-            lines += [f"      # strides {self._odd[case]}, which no layout word names"] if case in self._odd else []
+            odd = self._odd.get(case, {}).items()
+            lines += [f"      # {count} x strides {strides}, which no layout word names" for strides, count in odd]
             lines.append(f"      - {{{words}, shapes: [{list(case.shape)}], weight: {case.weight}}}")
         return "\n".join([*lines, *(f"# not here: {text}, {count} x" for text, count in self.others.items()), ""])
 
