@@ -1,7 +1,6 @@
 """A run for GitHub: annotations, the summary of a step, the comment of a pull request, github-action-benchmark."""
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -10,7 +9,7 @@ from softbench.analysis.compare import FELL, UNSEALED, Pair, RunComparison, pull
 from softbench.analysis.compare.versions import VersionPair
 from softbench.analysis.document import Document, Heading, Lines, Part, Table, lines, table
 from softbench.analysis.leaderboard import Board, Cell, is_declared
-from softbench.analysis.leaderboard.formatting import milliseconds, number, plural, short, status_text, who
+from softbench.analysis.leaderboard.formatting import interval_text, milliseconds, number, plural, short, status_text, who
 from softbench.analysis.leaderboard.machines import Machine
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Record, stats
@@ -218,6 +217,6 @@ def _entry(machine: Machine, where: str, name: str, cell: Cell) -> dict[str, str
         "name": printable(where + name),
         "unit": "us",
         "value": round(cell.latency_ns / 1e3, 4),
-        **({"range": f"± {half * cell.latency_ns / 1e5:.4g}"} if half is not None and math.isfinite(half) else {}),
+        **({"range": f"± {half * cell.latency_ns / 1e5:.4g}"} if half and "±" in interval_text(cell) else {}),
         "extra": "\n".join(printable(text) for text in (share, variant.id, machine.title) if text),
     }

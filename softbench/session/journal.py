@@ -11,7 +11,7 @@ from softbench.records import retries, shards, store
 from softbench.session import passport, resuming
 from softbench.session.listener import Listener
 from softbench.session.selection import Selection
-from softbench.session.settings import Settings
+from softbench.session.settings import Settings, SettingsError
 
 Accept = Callable[[Passport, Mapping[Case, Sequence[Variant]]], None]
 """Raises InputError if a run with this passport is of no use; called again with its cells once they are known."""
@@ -80,6 +80,8 @@ class Journal:
         old = (self.shard and self.shard.old) or store.read(self.writer().path)
         for case, variants in self.selection.takes_part.items():
             theirs = [r for r in old.records if r.case == case]
+            if others := [r.case.weight for r in theirs if r.case.weight != case.weight]:
+                raise SettingsError(f"--softbench-resume: {case.id} has the weight {case.weight}, and {others[0]} in that run")
             if self._is_finished(old, case) and not retries.is_due(theirs, old.passport.ranking_clock):
                 self._keep(theirs)
             else:  # run again whole: old samples cannot be paired with new ones

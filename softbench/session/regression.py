@@ -57,14 +57,10 @@ class RegressionCheck:
         return cls(run, settings.fail_on, bool(settings.resume), settings.is_again)
 
     def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
-        """Raises SettingsError if a run with that passport, or none of its cells (unless {}), can be compared with the earlier run.
-
-        A timed case always has torch eager.
-        """
+        """Raises SettingsError if the earlier run is of another machine than that passport, or has none of the cells."""
         known = {(r.case.id, r.variant.implementation) for r in self.run.records if r.role != "roof"}
-        cases = {case for case, _ in known}
-        asked = ((case, v.implementation) for case, variants in cells.items() for v in variants)
-        if cells and not any((c.id, name) in known or (c.timed and c.id in cases) for c, name in asked) and not self.is_resumed:
+        asked = ((case.id, v.implementation) for case, variants in cells.items() for v in variants)
+        if cells and known.isdisjoint(asked) and not self.is_resumed:
             one, profiles = self.run.passport.run_id, ",".join(self.run.passport.profiles)
             raise SettingsError(
                 f"--softbench-baseline: {one} (profile {profiles}) has none of the cells of this run; name a run that has"

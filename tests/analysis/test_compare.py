@@ -232,6 +232,11 @@ APART = [
     ),
     (new(mine(5_000), ranking_clock="wall"), Incomparable, "one table never holds times of two clocks"),
     (new(timed(WIDE, "mine", 5_000)), InputError, "old and new have no cell to compare, of the same case"),
+    (
+        new(timed(WIDE, "mine", 5_000), mine(5_000, role="reference")),
+        InputError,
+        "old and new have no cell to compare, of the same",
+    ),
     (new(mine(5_000, samples=(replace(samples(5_000), cache="warm"),))), InputError, "with a warm L2 cache in one run"),
 ]
 

@@ -29,6 +29,8 @@ def test_verdicts_and_a_limit_of_2_percent(ratio, verdict, fails):
     assert (pair.verdict, pair.fails(0.02)) == (verdict, fails)
     assert abs(pair.change.ratio - ratio) < 0.002
     assert versions.gate([pair], 0.02).startswith("fails: 0 cells fell, 1 cell slower" if fails else "holds: of 1 pair ")
+    vague = replace(pair, change=replace(pair.change, verdict="unknown", high=1.1))
+    assert versions.gate([vague], 0.02).endswith("; 1 pair cannot be told")
 
 
 def test_who_is_paired_with_whom():

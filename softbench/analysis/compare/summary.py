@@ -173,12 +173,13 @@ def change_text(ratio: float, places: int = 2) -> str:
 
 
 def change_figures(change: stats.Comparison | None) -> tuple[str, str]:
-    """A change and its interval, "unknown" if it may be a factor of two either way; two empty texts without one."""
+    """A change and its interval, "unknown" if it may be 1 and a factor of two either way; two empty texts without one."""
     if change is None:
         return "", ""
     places = estimates.places(change, 4) - 2
     low, high = (change_text(bound, places) for bound in (change.low, change.high))
-    return change_text(change.ratio, places), "unknown" if change.half_width > math.log(2) else f"{low} to {high}"
+    is_known = change.verdict != "unknown" or change.half_width <= math.log(2)
+    return change_text(change.ratio, places), f"{low} to {high}" if is_known else "unknown"
 
 
 def _moves(title: str, comparison: RunComparison, declared: bool) -> list[Part]:

@@ -91,4 +91,6 @@ def gate(found: Iterable[VersionPair], limit: float) -> str:
     slower = sum(pair.fails(limit) for pair in all_pairs) - fell
     if fell or slower:
         return f"fails: {plural(fell, 'cell')} fell, {plural(slower, 'cell')} slower by at least {percent(limit)}"
-    return f"holds: of {plural(len(all_pairs), 'pair')} none fell, and none is slower by at least {percent(limit)}"
+    unclear = sum(pair.verdict == "cannot tell" and pair.change.high >= 1 + limit for pair in all_pairs if pair.change)
+    text = f"holds: of {plural(len(all_pairs), 'pair')} none fell, and none is slower by at least {percent(limit)}"
+    return text + (f"; {plural(unclear, 'pair')} cannot be told" if unclear else "")

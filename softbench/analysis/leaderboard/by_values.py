@@ -21,6 +21,12 @@ class Dependence:
     ratios: tuple[float, ...]
     pairs: int
 
+    @property
+    def times(self) -> str:
+        """Their mean; the least and the largest where some are shorter and some are longer."""
+        ends = min(self.ratios), max(self.ratios)
+        return " to ".join(f"{x:.2f}x" for x in (ends if ends[0] < 1 < ends[1] else [statistics.geometric_mean(self.ratios)]))
+
 
 def found(board: Board) -> list[Dependence]:
     """Who depends on which values, the largest ratios first: the intervals are apart, and times by at least `DEPENDS`."""
@@ -40,7 +46,7 @@ def found(board: Board) -> list[Dependence]:
 
 def notes(board: Board) -> list[str]:
     return [
-        f"{short(one.implementation)} takes {statistics.geometric_mean(one.ratios):.2f}x as long with the values "
+        f"{short(one.implementation)} takes {one.times} as long with the values "
         f"{one.distribution} as with normal ones, in {len(one.ratios)} of {plural(one.pairs, 'case')} of {one.operator}."
         for one in found(board)
     ]
