@@ -85,7 +85,6 @@ def test_all_kinds_pass_in_every_layout_dtype_and_drawn_case(folder):
     [
         ("erf(x / math.sqrt(2))", "erf(x - x.mean())", "the reference mixes rows"),
         ("return 0.5 *", "return 1 / 0 *", "the operator's reference raised ZeroDivisionError: division by zero (gelu.py:12)"),
-        ("return 0.5 *", "return 0.5 * x.mul_(1) / x *", "the reference changes its inputs in place"),
         ("@gelu.baseline", "@gelu.prepare\ndef kept(x):\n    return x.abs()\n\n\n@gelu.baseline", "prepare returns what it makes"),
         ("import math\n", "import math, lacking_package\n", "lacking_package"),
     ],
