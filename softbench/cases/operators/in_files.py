@@ -224,7 +224,7 @@ class FileOperator(Streamed):
         given = self._given(case, inputs, rows, device)
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         before = _versions(given)
-        values = _shaped("the reference", self.writes, case, count, self._code.reference(*given, **dict(case.params)))
+        values = streams.shaped("the reference", self.writes, case, count, self._code.reference(*given, **dict(case.params)))
         if before != _versions(given):  # it may, but no bound follows from what it makes of them
             given = self._given(case, inputs, rows, device)
         slacks = self._slack(case, count, values, given)
@@ -276,7 +276,7 @@ class FileOperator(Streamed):
         if not rounded:
             return []
         if own is not None:
-            found = _shaped("the slack", rounded, case, count, own(unit, *values, *given, **dict(case.params)))
+            found = streams.shaped("the slack", rounded, case, count, own(unit, *values, *given, **dict(case.params)))
         else:
             floats = [x for x, stream in zip(given, self.reads, strict=True) if not stream.is_whole]
             right = (y for y, stream in zip(values, self.writes, strict=True) if not stream.is_whole)
@@ -287,19 +287,3 @@ class FileOperator(Streamed):
 def _versions(inputs: Sequence[Tensor]) -> list[int]:
     """They grow when an operation changes an input in place."""
     return [x._version for x in inputs]
-
-
-def _shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returned: Any) -> list[Tensor]:
-    """What a function of a file returned, as a matrix per output. Raises ValueError if it is something else."""
-    import torch
-
-    found = as_tuple(returned)
-    if len(found) != len(writes):
-        raise ValueError(f"{what} returned {len(found)} outputs, and writes has {len(writes)}")
-    for stream, y in zip(writes, found, strict=True):
-        wanted = [count, stream.width(case)]
-        dtype = "float64" if not stream.is_whole else "bool" if stream.dtype == "bool" else "int64"
-        if not isinstance(y, torch.Tensor) or str(y.dtype)[6:] != dtype or list(y.shape) != wanted:
-            shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
-            raise ValueError(f"{what} returned {shown} for {stream.name!r}, and {dtype} {wanted} is expected")
-    return list(found)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softbench.cases.operators.inputs import allocate, distinct, fill, fill_whole, key_of
-from softbench.cases.operators.outputs import STREAM_BYTES, OutputSpec
+from softbench.cases.operators.outputs import STREAM_BYTES, OutputSpec, as_tuple
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
 from softbench.model import Case, Tensor
@@ -173,6 +173,22 @@ def overwriting(value: Any, reads: Sequence[Stream], writes: Sequence[Stream]) -
                 f"{what}, only that of an input of its shape and dtype, each of another: {', '.join(free) or 'none is left'}"
             )
     return tuple(value.items())
+
+
+def shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returned: Any) -> list[Tensor]:
+    """What a function of a file returned, as a matrix per output. Raises ValueError if it is something else."""
+    import torch
+
+    found = as_tuple(returned)
+    if len(found) != len(writes):
+        raise ValueError(f"{what} returned {len(found)} outputs, and writes has {len(writes)}")
+    for stream, y in zip(writes, found, strict=True):
+        wanted = [count, stream.width(case)]
+        dtype = "float64" if not stream.is_whole else "bool" if stream.dtype == "bool" else "int64"
+        if not isinstance(y, torch.Tensor) or str(y.dtype)[6:] != dtype or list(y.shape) != wanted:
+            shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
+            raise ValueError(f"{what} returned {shown} for {stream.name!r}, and {dtype} {wanted} is expected")
+    return list(found)
 
 
 class Streamed:
