@@ -80,7 +80,8 @@ class Journal:
         old = (self.shard and self.shard.old) or store.read(self.writer().path)
         for case, variants in self.selection.takes_part.items():
             theirs = [r for r in old.records if r.case == case]
-            if others := [r.case.weight for r in theirs if r.case.weight != case.weight]:
+            others = [r.case.weight for r in theirs if r.case.weight != case.weight]
+            if others and self.shard is None:  # the controller says it
                 raise SettingsError(f"--softbench-resume: {case.id} has the weight {case.weight}, and {others[0]} in that run")
             if self._is_finished(old, case) and not retries.is_due(theirs, old.passport.ranking_clock):
                 self._keep(theirs)

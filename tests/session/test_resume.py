@@ -57,11 +57,12 @@ def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied):
     assert len(store.read(path).records) == 4 * (len(OWN) + 2) + 1
 
 
-def test_another_weight_is_refused(copied):
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_another_weight_is_refused(copied, workers):
     folder, path = copied
     shapes = folder / "shapes.yaml"
     shapes.write_text(shapes.read_text().replace("rows: [4, 16]", "weight: 3, rows: [4, 16]"))
-    done = bench(folder, "--softbench-profile=both", f"--softbench-resume={path.stem}", code=4)
+    done = bench(folder, "--softbench-profile=both", f"--softbench-resume={path.stem}", *workers, code=4)
     assert "--softbench-resume: softmax-float32-4x256 has the weight 3, and 0 in that run" in done.stdout + done.stderr
 
 

@@ -126,8 +126,8 @@ def compare(before: Run, after: Run) -> RunComparison:
         if why == tiers.apart(cell.record, other.record) and tiers.is_lost(cell.record, other.record):
             unsealed.append(Pair(case.case, key[1], None, UNSEALED, cell, other))
         pairs += [] if why else [pair(key[1], case, theirs[key][0])]
-    entrants = {key for key, (_, cell) in theirs.items() if cell.record.role == "entrant"}
-    if not pairs or (entrants and all(pair.after.record.role != "entrant" for pair in pairs)):
+    compared, all_roles = {pair.after.record.role for pair in pairs}, {cell.record.role for _, cell in theirs.values()}
+    if not compared or "entrant" in all_roles - compared:
         reason = f": {apart[0][1]}" if apart else ", of the same case and implementation"
         raise InputError(f"{before.passport.run_id} and {after.passport.run_id} have no cell to compare{reason}")
     return RunComparison(
