@@ -50,8 +50,12 @@ class Moved:
 
     @property
     def together(self) -> list[int]:
-        """What is read of the written elements' size: the written streams are made of these."""
-        size = STREAM_BYTES[self.writes[0]] if self.writes else 0
+        """What the written streams are made of: what is read of the first one's element size that is read, or of the first read's.
+
+        One that overwrites an input is the first.
+        """
+        found = [STREAM_BYTES[self.writes[at]] for at in [*dict(self.over), *range(len(self.writes))]]
+        size = next((size for size in found if size in dict(self.reads).values()), self.reads[0][1]) if found else 0
         return [place for place, own in self.reads if own == size]
 
     @property
@@ -71,7 +75,7 @@ class Moved:
 
 
 def moved(case: Case) -> Moved:
-    """The streams of the case's operator. Raises Unsupported where nothing that is written is as wide as what is read."""
+    """The streams of the case's operator."""
     operator, declared, own = operators.get(case.operator), operators.of_file(case.operator), operators.overwritten(case.operator)
     specs = operator.output_specs(case)
     reads = tuple((n, s.item_bytes(case)) for n, s in enumerate(operator.reads) if s.shape == "case")
@@ -79,9 +83,6 @@ def moved(case: Case) -> Moved:
     share = declared.needed_share(case) if declared else 1.0
     over = tuple((at, own[n]) for at, n in enumerate(written) if n in own)
     found = Moved(reads, tuple(specs[n].dtype for n in written), share, over)
-    if found.writes and (not found.together or len({STREAM_BYTES[dtype] for dtype in found.writes}) > 1):
-        widths = f"of {case.operator} from {case.dtype} to {', '.join(found.writes)}"
-        raise Unsupported(f"no stream that is read has elements as wide as those that are written: {widths}")
     others = [(n, s.read_bytes(case)) for n, s in enumerate(operator.reads) if s.shape != "case"]
     narrow = sum(spec.nbytes for n, spec in enumerate(specs) if n not in written)
     is_much = narrow + sum(size for _, size in others) >= OTHERS * sum(found.all_sizes) * case.elements > 0
@@ -206,13 +207,15 @@ def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_
         return f"the roof wrote {len(outputs)} outputs where there are {count}"
     scale = scale_of(case, streams) if is_folded else 1
     if streams.writes:
-        first, *rest = (seen(inputs[n], scale) for n in streams.together)
+        words = lying if is_folded else seen
+        first, *rest = (words(inputs[n], scale) for n in streams.together)
         if is_folded and streams.part < PERIOD:
             at = torch.arange(first.numel(), device=first.device)
             first = torch.where(at % PERIOD < streams.part, first, 0)
         made = functools.reduce(torch.bitwise_xor, rest, first)
         made = ~made if streams.over else made
-        if not all(torch.equal(seen(y, scale), made) for y in outputs[: len(streams.writes)]):
+        written = zip(outputs, streams.writes, strict=False)
+        if not all(torch.equal(words(y, scale), fitted(made, scale * STREAM_BYTES[dtype])) for y, dtype in written):
             return "an output is not made of what was read"
     if not streams.has_sink:
         return ""
@@ -227,6 +230,15 @@ def fault(inputs: Sequence[Tensor], outputs: tuple[Any, ...], case: Case, *, is_
         return "what stands for the narrow outputs is too little or differs"
     totals = [_folded(x.to(torch.int64)) for x in (*read, kept[:, 0])]
     return "" if functools.reduce(operator.xor, totals) == 0 else unread
+
+
+def fitted(x: Tensor, size: int) -> Tensor:
+    """Integers of `size` bytes, as the kernel makes them."""
+    width = x.element_size()
+    while width > size:
+        width //= 2
+        x = x ^ (x >> 8 * width)
+    return x.to(word(size))
 
 
 def sums(read: Sequence[Tensor]) -> Tensor:

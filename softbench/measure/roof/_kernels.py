@@ -1,12 +1,10 @@
 """The Triton kernel of the roofs; imports triton, so only a factory imports it."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def move_words(
     written: tl.tuple,
     together: tl.tuple,
@@ -27,11 +25,11 @@ def move_words(
     EACH: tl.constexpr,
     STEP: tl.constexpr,
 ) -> None:
-    """Each written stream becomes the xor of those read together, inverted with FLIP; `sink` has programs' of those read alone
-    or beside, COPIES of each.
+    """Each written stream becomes the xor of those read together, inverted with FLIP, in words of its own; `sink` has programs' of
+    those read alone or beside, COPIES of each.
 
     Streams are `words` integers, of which a program moves BLOCK; WHOLE if BLOCK divides words.
-    Streams that are read together have words of the written ones' size; of the first of them, PART of each PERIOD words are read,
+    Streams that are read together have words of one size; of the first of them, PART of each PERIOD words are read,
     and the others count as 0. Of streams `beside`, which have `counts` words of 8 bytes, the first OTHERS programs read EACH, in
     turns of STEP.
     Only the last program compares places with `words`: a mask that may end within a vector has every word read by itself.
@@ -47,7 +45,7 @@ def move_words(
         _move(written, together, alone, sink, first, words, BLOCK, False, STREAM, PART, PERIOD, FLIP, COPIES, LANES)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _read(beside: tl.tuple, counts: tl.tuple, STREAM: tl.constexpr, EACH: tl.constexpr, STEP: tl.constexpr) -> tl.tensor:
     seen = tl.zeros((STEP,), tl.int64)
     for turn in tl.static_range((EACH + STEP - 1) // STEP):
@@ -59,19 +57,28 @@ def _read(beside: tl.tuple, counts: tl.tuple, STREAM: tl.constexpr, EACH: tl.con
     return tl.xor_sum(seen, axis=0)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
+def _fitted(x: tl.tensor, TYPE: tl.constexpr) -> tl.tensor:
+    """Integers of a type: of fewer bits, halves are folded onto one another, and none is lost; of more, the same numbers."""
+    for turn in tl.static_range(3):
+        if x.dtype.primitive_bitwidth >> turn > TYPE.primitive_bitwidth:
+            x ^= x >> (x.dtype.primitive_bitwidth >> (turn + 1))
+    return x.to(TYPE)
+
+
+@triton.jit
 def _load(at: tl.tensor, mask: tl.tensor, other: tl.constexpr, STREAM: tl.constexpr) -> tl.tensor:
     return tl.load(at, mask=mask, other=other, eviction_policy="evict_first" if STREAM else "")
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _leave(sink: tl.tensor, total: tl.tensor, STREAM: tl.constexpr, COPIES: tl.constexpr, LANES: tl.constexpr) -> None:
     lane = tl.arange(0, LANES)
     place = tl.program_id(0).to(tl.int64) * COPIES + lane
     tl.store(sink + place, total + tl.zeros_like(place), mask=lane < COPIES, cache_modifier=".cs" if STREAM else "")
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _move(
     written: tl.tuple,
     together: tl.tuple,
@@ -101,7 +108,8 @@ def _move(
         if FLIP:
             moved = ~moved
         for number in tl.static_range(len(written)):
-            tl.store(written[number] + at, moved, mask=inside, cache_modifier=".cs" if STREAM else "")
+            made = _fitted(moved, written[number].dtype.element_ty)
+            tl.store(written[number] + at, made, mask=inside, cache_modifier=".cs" if STREAM else "")
     if len(alone) > 0:
         total = tl.zeros((), tl.int64)
         for number in tl.static_range(len(alone)):

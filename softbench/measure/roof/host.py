@@ -47,13 +47,14 @@ def _launcher(case: Case) -> Callable[..., Any]:
         found = []
         if dtypes:
             made = functools.reduce(torch.bitwise_xor, [bits(inputs[n]) for n in streams.together])
-            if over:
-                made = torch.bitwise_not(made, out=bits(inputs[streams.over[0][1]]))
-                copies = [bits(inputs[over[n]]).copy_(made) if n in over else made.clone() for n in range(len(dtypes))]
-            else:
-                number = len(dtypes) - (len(streams.together) > 1)
-                copies = [made.clone(memory_format=torch.contiguous_format) for _ in range(number)]
-            found = [y.view(dtype) for y, dtype in zip([*copies, made], dtypes, strict=False)]
+            made = torch.bitwise_not(made, out=bits(inputs[streams.over[0][1]])) if over else made
+            for n, dtype in enumerate(dtypes):
+                y = _any.fitted(made, dtype.itemsize)
+                if n in over:
+                    y = bits(inputs[over[n]]).copy_(y)
+                elif y is made and (n < len(dtypes) - 1 or len(streams.together) == 1):
+                    y = y.clone(memory_format=torch.contiguous_format)
+                found.append(y.view(dtype))
         if streams.has_sink:
             read = [*(_any.words_of(inputs[n]) for n in streams.alone), *(_any.whole(inputs[n]) for n, _ in streams.beside)]
             found.append(_any.sums(read))
