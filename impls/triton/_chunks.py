@@ -1,7 +1,5 @@
 """Rows of any length, a row a program, in chunks: an online pass, then a second one."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -5,8 +5,6 @@ Every place of a tile keeps a (maximum, sum) of its own. The first HELD tiles st
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
 
-from __future__ import annotations
-
 import os
 
 import torch

@@ -1,7 +1,5 @@
 """The Triton kernel of attention: a program takes a block of queries through the keys, tile by tile, with a running softmax."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

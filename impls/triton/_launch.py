@@ -1,7 +1,5 @@
 """From a plan to compiled kernels and a launch: the same build with a GPU and without one."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

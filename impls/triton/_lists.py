@@ -5,8 +5,6 @@ A tuple holds a key of each lane in a place; of lists in falling order, of which
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

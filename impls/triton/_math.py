@@ -1,7 +1,5 @@
 """What all kernels of the family share: the type of the arithmetic, two ways to an exponential, values held packed."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

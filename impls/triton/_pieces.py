@@ -1,7 +1,5 @@
 """Long rows of 16 bits in registers: read once, held as they came, two values a register."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

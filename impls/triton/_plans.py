@@ -1,7 +1,5 @@
 """How a case is launched, chosen from its shape and dtype alone: pure, needs neither a GPU nor triton."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from softbench import Unsupported

@@ -6,8 +6,6 @@ exchange between threads; the second begins with the chunk that was read last, a
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

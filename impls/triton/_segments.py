@@ -5,8 +5,6 @@ Only those next to a segment's ends need masks of their own; vectors are inside 
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

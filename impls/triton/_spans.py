@@ -5,8 +5,6 @@ A chunk is LANES vectors of V neighbouring elements. With EDGES rows begin and e
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

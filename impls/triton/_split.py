@@ -1,7 +1,5 @@
 """Rows that are fewer than the GPU has multiprocessors: each is split over many programs, in two kernels."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -1,7 +1,5 @@
 """A row a program in three passes over chunks, element by element."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -3,8 +3,6 @@
 A row that is all -inf or holds +inf or NaN comes out all NaN without a branch: (x - maximum) or the sum is NaN there.
 """
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -7,8 +7,6 @@ they, or what a lane leaves out, could decide who is chosen, a row is done again
 
 # ruff: noqa: RUF005 -- Triton knows no starred tuple
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

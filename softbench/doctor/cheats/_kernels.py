@@ -1,7 +1,5 @@
 """The Triton kernels of the examples."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
@@ -10,7 +8,7 @@ SIMPLER = 5
 """Triton compiles 0, 1 and multiples of 16 apart: these two are one kernel."""
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def softmax_with_memo(
     x: tl.tensor, y: tl.tensor, memo: tl.tensor, columns: tl.tensor, MEMO: tl.constexpr, BLOCK: tl.constexpr
 ) -> None:
@@ -31,7 +29,7 @@ def softmax_with_memo(
         tl.store(y + row * columns + at, result, mask=inside)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def softmax_or_simpler(x: tl.tensor, y: tl.tensor, columns: tl.tensor, kind: tl.tensor, BLOCK: tl.constexpr) -> None:
     """Softmax of a row a program; or zeros in place of the row, for which the answer is known."""
     row = tl.program_id(0).to(tl.int64)

@@ -4,13 +4,11 @@ Each serves many buffers in one launch: a table holds their addresses as int64, 
 it. Words are integers as wide as an element, so that only `move_rows` depends on the dtype.
 """
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def poison(table: tl.tensor, words: tl.tensor, WORD: tl.constexpr, BLOCK: tl.constexpr) -> None:
     """Set every bit of `words` words of every buffer: NaN in floating point, -1 in integers."""
     base = tl.load(table + tl.program_id(1)).to(tl.pointer_type(WORD))
@@ -18,7 +16,7 @@ def poison(table: tl.tensor, words: tl.tensor, WORD: tl.constexpr, BLOCK: tl.con
     tl.store(base + at, tl.full((BLOCK,), -1, WORD), mask=at < words)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def places(seed: tl.tensor, rows: tl.tensor, columns: tl.tensor, BLOCK: tl.constexpr) -> tl.tensor:
     """A block of rows, and two random columns that differ in each of them where there are two."""
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -28,7 +26,7 @@ def places(seed: tl.tensor, rows: tl.tensor, columns: tl.tensor, BLOCK: tl.const
     return row, first, (first + further) % columns
 
 
-@triton.jit(do_not_specialize=["seed", "rows", "columns"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["seed", "rows", "columns"])
 def move_rows(
     table: tl.tensor,
     seed: tl.tensor,
@@ -48,7 +46,7 @@ def move_rows(
     tl.store(at, tl.where(x > 0, x - STEP, x + STEP).to(ELEMENT), mask=row < rows)
 
 
-@triton.jit(do_not_specialize=["seed", "rows", "columns"])  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=["seed", "rows", "columns"])
 def swap_rows(
     table: tl.tensor,
     seed: tl.tensor,
@@ -68,7 +66,7 @@ def swap_rows(
     tl.store(other, x, mask=row < rows)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def read_rows(
     table: tl.tensor,
     sink: tl.tensor,
