@@ -64,7 +64,7 @@ def _variance(ratio: stats.Comparison) -> tuple[float, int] | None:
 
 
 def figure(own: Estimate, most: int) -> str:
-    """The value with at most `most` decimals, and no more than its interval supports."""
+    """The value with at most `most` decimals, more of one below 0.1, and no more than its interval supports."""
     return f"{own.value:.{_decimals(own, most)}f}"
 
 
@@ -99,6 +99,7 @@ def bracketed(own: Estimate, most: int) -> str:
 def _decimals(own: Estimate, most: int) -> int:
     """Decimals down to the first digit of half the interval, to its second one if it begins with 1 or 2."""
     half = (own.high - own.low) / 6
+    most += math.floor(-math.log10(own.value)) if 0 < own.value < 1 else 0
     if not own.is_known or half <= 0:
         return most
     return max(0, min(most, -math.floor(math.log10(half) + 1e-9)))

@@ -2,7 +2,8 @@
 
 const ms = (ns) => (ns / 1e6).toFixed(ns >= 1e4 ? 4 : 6);
 const us = (ns) => (ns / 1e3).toFixed(2);
-const times = (factor, digits = 2) => `${factor.toFixed(digits)}×`;
+const digits = (value, most) => most + (value > 0 ? Math.max(0, Math.floor(-Math.log10(value))) : 0);
+const times = (factor, most = 2) => `${factor.toFixed(digits(factor, most))}×`;
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const [KILO, MEGA] = [2 ** 10, 2 ** 20];
 const size = (n) => (n % MEGA === 0 ? `${n / MEGA}M` : n % KILO === 0 ? `${n / KILO}k` : String(n));

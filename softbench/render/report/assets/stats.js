@@ -57,6 +57,7 @@ function estimate(ratios, critical) {
 
 // "2.49× ±0.01": no more decimals than the interval supports.
 function plusMinus({ value, half }, most = 2) {
+  most = digits(value, most);
   if (!half || !Number.isFinite(half)) return `${value.toFixed(most)}×`;
   const places = Math.max(0, Math.min(most, -Math.floor(Math.log10(half / 3) + 1e-9)));
   const shown = Math.ceil(half * 10 ** places - 1e-6) / 10 ** places;
