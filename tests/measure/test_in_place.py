@@ -13,8 +13,9 @@ from softbench.measure import roof
 from softbench.measure.check import check
 from softbench.measure.incorrect import Incorrect
 from softbench.measure.plans import Plan, plan_graph, plan_wall
+from softbench.measure.roof import _any, host
 from softbench.measure.wall import WallClock
-from softbench.measure.worker import authoring, loading
+from softbench.measure.worker import authoring
 
 PLAN = Plan(30, 31, "")
 
@@ -94,12 +95,20 @@ def test_each_launch_has_its_own_input_and_one_is_held():
 
 
 def test_a_roof_that_moves_nothing_is_refused(double):
-    (variant,) = roof.variants(double.roof, "cpu")
     (x,), given = (double.make_inputs(CASE, "cpu", 1) for _ in range(2))
     assert "not made of" in roof.verify("streams", given, x, CASE)
-    y = loading.load(Path(variant.path), variant.implementation)(CASE)(x)
+    y = getattr(host, f"host_{double.roof}")(CASE)(x)
     assert y.data_ptr() == x.data_ptr()
     assert roof.verify("streams", given, y, CASE) == ""
+
+
+def test_what_the_roof_writes_beside_it_has_memory_of_its_own(monkeypatch):
+    streams = _any.Moved(((0, 4), (1, 4)), ("float32", "float32"), over=((0, 0),))
+    monkeypatch.setattr(_any, "moved", lambda case: streams)
+    x, other = torch.randn(2, 4, 8)
+    y, z = host.host_streams(CASE)(x, other)
+    assert y.data_ptr() == x.data_ptr() != z.data_ptr()
+    assert torch.equal(*(_any.bits(found) for found in (y, z)))
 
 
 SCRIPT = """

@@ -48,11 +48,12 @@ def _launcher(case: Case) -> Callable[..., Any]:
         if dtypes:
             made = functools.reduce(torch.bitwise_xor, [bits(inputs[n]) for n in streams.together])
             made = torch.bitwise_not(made, out=bits(inputs[streams.over[0][1]])) if over else made
+            is_new = len(streams.together) > 1 and not over  # the last output may be it
             for n, dtype in enumerate(dtypes):
                 y = _any.fitted(made, dtype.itemsize)
                 if n in over:
                     y = bits(inputs[over[n]]).copy_(y)
-                elif y is made and (n < len(dtypes) - 1 or len(streams.together) == 1):
+                elif y is made and not (is_new and n == len(dtypes) - 1):
                     y = y.clone(memory_format=torch.contiguous_format)
                 found.append(y.view(dtype))
         if streams.has_sink:
