@@ -1,22 +1,24 @@
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 from support.grids import over
 from support.interpreted import PRELUDE, interpreted
-from support.paths import ROOT
 from support.sass import sass
 
 from softbench import Unsupported
 from softbench.cases import operators
 from softbench.cases.operators.outputs import as_tuple
 from softbench.measure import roof
+from softbench.measure.roof import host
 from softbench.measure.worker.loading import load
 from softbench.model import Case
 
 MIXES = {"softmax": (1, 1), "softmax_backward": (2, 1), "add_rmsnorm": (2, 2)}
 SHAPE = (600, 400)
+STREAMS = Path(roof.__file__).parent / "streams.py"
 
 
 def case(name, shape=(6, 40), dtype="float16", **words):
@@ -48,18 +50,18 @@ def test_an_operators_roof_takes_its_inputs(name):
     """And moves no more than the operator, up to a weight and a figure a row."""
     operator = operators.get(name)
     streams = 2 + 2 * name.startswith("add_") + (name == "softmax_backward")
-    (variant,) = roof.variants(operator.roof, "cpu")
     for shape, layout in (((6, 40), "contiguous"), ((5, 33), "transposed"), ((3, 4, 7), "padded-3")):
-        for dtype, out in (("bfloat16", "bfloat16"), ("float32", "float64"), ("float64", "float16")):
+        for dtype, out in product(("bfloat16", "float32", "float64"), repeat=2):
             asked = Case(name, shape, dtype, out, layout)
             inputs = operator.make_inputs(asked, "cpu", 1)
-            outputs = as_tuple(load(Path(variant.path), variant.implementation)(asked)(*inputs))
+            outputs = as_tuple(getattr(host, f"host_{operator.roof}")(asked)(*inputs))
             assert roof.verify(operator.roof, inputs, outputs, asked) == ""
             written = outputs[: streams // 2]
             for y in written:
                 wrong = tuple(torch.zeros_like(x) if x is y else x for x in outputs)
                 assert "not made of what was read" in roof.verify(operator.roof, inputs, wrong, asked)
             moved = sum(x.nbytes for x in (*inputs, *written) if x.shape == shape)
+            assert dtype != out or moved == streams * inputs[0].nbytes
             row_figures = 2 * (asked.rows + asked.columns) * 8
             assert moved <= operator.ideal_bytes(asked) <= moved + row_figures
 
@@ -87,12 +89,13 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"'fill'.*copy"):
         roof.verify("fill", pair()[:1], pair()[0], case("softmax"))
     for name in MIXES:
-        factory = load(ROOT / "softbench" / "measure" / "roof" / "streams.py", operators.get(name).roof)
+        factory = load(STREAMS, operators.get(name).roof)
         with pytest.raises(Unsupported, match="strided-2"):
             factory(case(name, layout="strided-2"), 128, "plain")
 
 
 INTERPRETED = """
+from itertools import product
 from softbench.measure import roof
 factory = load(Path(roof.__file__).parent / "roofline.py", "roofline")
 for side in (1024, 8192):
@@ -105,15 +108,14 @@ from softbench.cases.operators.outputs import as_tuple
 for name in operators.ROW_OPERATORS:
     operator = operators.get(name)
     factory = load(Path(roof.__file__).parent / "streams.py", operator.roof)
-    for shape, dtype, out in (((4099,), "float32", "float16"), ((33, 2), "float16", "float16"), ((3, 341), "float16", "float32"),
-                              ((0, 4), "float32", "float32"), ((1,), "float64", "float16"), ((64, 128), "bfloat16", "float64")):
-        case = Case(name, shape, dtype, out)
-        inputs = operator.make_inputs(case, "cpu", 1)
-        for threads in (128, 512):
-            for hint in ("plain", "evict_first"):
-                outputs = as_tuple(factory(case, threads, hint)(*inputs))
-                assert case.elements == 0 or inputs[0].data_ptr() not in [y.data_ptr() for y in outputs]
-                assert roof._any.fault(inputs, outputs, case, is_folded=True) == "", (case.id, threads, hint)
+    for shape, dtype in (((4099,), "float32"), ((33, 2), "float16"), ((3, 341), "float16"), ((0, 4), "float32"),
+                         ((1,), "float64"), ((64, 128), "bfloat16")):
+        for out, threads, hint in product({dtype, "float16", "float64"}, (128, 512), ("plain", "evict_first")):
+            case = Case(name, shape, dtype, out)
+            inputs = operator.make_inputs(case, "cpu", 1)
+            outputs = as_tuple(factory(case, threads, hint)(*inputs))
+            assert case.elements == 0 or inputs[0].data_ptr() not in [y.data_ptr() for y in outputs]
+            assert roof._any.fault(inputs, outputs, case, is_folded=True) == "", (case.id, threads, hint)
     case = Case(name, (3, 6, 40), "float32", "float32", "transposed")
     inputs = operator.make_inputs(case, "cpu", 1)
     outputs = as_tuple(factory(case, 128, "plain")(*inputs))
@@ -125,7 +127,7 @@ for name in operators.ROW_OPERATORS:
 def test_streams_of_any_length_move_in_vectors(dtype):
     """With a mask that may end within a vector, float16 of odd length was moved at a third of the speed."""
     pytest.importorskip("triton")
-    factory = load(Path(roof.__file__).parent / "streams.py", "copy")
+    factory = load(STREAMS, "copy")
     for columns in (8192, 8191):
         ((_, code),) = factory.softbench_cubins(case("softmax", (8191, columns), dtype), 128, "plain")
         assert re.search(r"LDG\.E\S*\.128", sass(code)[0]), columns
@@ -141,9 +143,8 @@ def test_the_kernels_in_the_interpreter(tmp_path):
 def test_what_has_another_shape_is_moved_if_it_is_much(name, rows, places):
     asked = case(name, (rows, 4096))
     operator = operators.get(name)
-    (variant,) = roof.variants(operator.roof, "cpu")
     inputs = operator.make_inputs(asked, "cpu", 1)
-    outputs = as_tuple(load(Path(variant.path), variant.implementation)(asked)(*inputs))
+    outputs = as_tuple(getattr(host, f"host_{operator.roof}")(asked)(*inputs))
     assert len(outputs) == 1 + name.startswith("add_") + bool(places)
     assert roof.verify(operator.roof, inputs, outputs, asked) == ""
     for place in places:

@@ -50,13 +50,14 @@ class Moved:
 
     @property
     def together(self) -> list[int]:
-        """What the written streams are made of: what is read of the first one's element size that is read, or of the first read's.
+        """What the written streams are made of: all that is read with elements of one size.
 
-        One that overwrites an input is the first.
+        It is that of a written stream, first of one that overwrites an input, or, if none is read, that of the first input.
         """
-        found = [STREAM_BYTES[self.writes[at]] for at in [*dict(self.over), *range(len(self.writes))]]
-        size = next((size for size in found if size in dict(self.reads).values()), self.reads[0][1]) if found else 0
-        return [place for place, own in self.reads if own == size]
+        written = [STREAM_BYTES[self.writes[at]] for at in [*dict(self.over), *range(len(self.writes))]]
+        read = dict(self.reads)
+        size = next((size for size in written if size in read.values()), self.reads[0][1])
+        return [place for place in read if written and read[place] == size]
 
     @property
     def alone(self) -> list[int]:

@@ -57,7 +57,7 @@ def factors(rows: int, side: int, dtype: Any, device: Any) -> tuple[Any, Any]:
 def roofline(case: Case, side: int) -> Callable[..., Any]:
     """launch(*inputs) -> the product, (rows, side), or else copies of q and k, or what `_any` moves.
 
-    side  the largest; a smaller one is taken if the product would have fewer rows than columns. Raises Unsupported as `moved`.
+    side  the largest; a smaller one is taken if the product would have fewer rows than columns. Raises Unsupported for views.
     """
     import torch
 
