@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from .htile.config import DENSE_ELEMENTS, MAX_CLUSTER, MAX_THREADS, SHARED_BYTES, VECTOR_BYTES, WARP, RowTileConfig, ceil_div, power
 from .htile.crews import SplitTileConfig
-from .htile.layouts import SINGLE_BYTES, choose, choose_few, choose_some
+from .htile.layouts import SINGLE_BYTES, choose, choose_few
 from .htile.parts import choose_parts, parts_of
+from .htile.some import choose_some
 from .htile.spans import SpanTileConfig
 from .htile.times import PARTS_EXCHANGE, cluster_time, split_time
 
@@ -27,7 +28,7 @@ CREWS = {1: math.inf, 2: 35, 3: 31}, {1: math.inf, 2: 34, 3: 34}, {1: math.inf, 
 # LayerNorm has its own rings: warps, groups of these, and the most vectors of a thread. NARROW_RINGS of them are for shares of up
 # to NARROW_BYTES, in one crew or in several: fewer couriers are enough for the pairs of wider ones, and more warps need fewer
 # registers each.
-LAYER_RINGS = ((12, 3, 9), (12, 2, 8), (14, 2, 8), (14, 1, math.inf))
+LAYER_RINGS = ((12, 3, 9), (12, 2, 8), (14, 2, 9), (14, 1, math.inf))
 NARROW_RINGS, NARROW_BYTES = 2, (39 * 512, 32 * 512)
 # How many clusters of 2, 3 ... CTAs an H100 has room for, as its driver says, if each multiprocessor has one CTA. Those of five
 # leave 22 multiprocessors idle.
@@ -41,7 +42,7 @@ GROUPED_VECTORS, BOUND_WARPS, BOUND_VECTORS = 10, 8, 9
 HELD = ((768, 10), (512, 16))  # threads that have a row in registers, and the most vectors of each; the first for crews only
 MOST_DIRECT = 2 * WARP  # CTAs that share a row in registers, and need no teams: a lane polls two places
 TWICE_THREADS = 960
-FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 56, 5 * 2**18, 2**20
+FEW_ROWS, MOST_FEW_ROWS, MOST_FEW_ROW_BYTES, LEAST_LONG_ROW_BYTES = 32, 48, 5 * 2**18, 2**20
 FULL_CTAS = 5
 MANY_ROWS = 256  # more rows have the layout of this many
 # In rows that are too long for a cluster a thread takes more vectors, in registers that spill; code grows with them.
@@ -112,10 +113,10 @@ def cluster_layouts(
         config = _of_cluster(replace(config, keep="shared", resident=0), config.cluster // 2)
 
 
-def some_layouts(columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[RowTileConfig]:
+def some_layouts(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool) -> Iterator[RowTileConfig]:
     """`cluster_layouts` for fewer rows of softmax than MANY_ROWS."""
-    short = choose_some(columns, itemsize, aligned) if gpu.architecture in MAX_CLUSTER else None
-    yield from [short] if short else []
+    some = choose_some(rows, columns, itemsize, gpu.processors, aligned) if gpu.architecture in MAX_CLUSTER else None
+    yield from [some] if some else []
     yield from cluster_layouts(columns, itemsize, gpu, aligned)
 
 
@@ -220,14 +221,14 @@ def row_crews(rows: int, gpu: Gpu) -> int:
 def few(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> str | int:
     """How few rows are laid out, or long ones, by the least of `few_times`.
 
-    "" is the layout of many rows, "some" of fewer than MANY_ROWS. "cluster" has more CTAs per row, "parts 2" two clusters.
+    "" is the layout of MANY_ROWS or more, "some 75" of as many. "cluster" has more CTAs per row, "parts 2" two clusters.
     "split" is over the whole GPU, through a ring, and "crews" over a part of it: more than FEW_ROWS long rows have that where
     they would be split, or have the layout of many. A number is one of crews: each has one row at a time, in registers.
     """
     times = few_times(rows, columns, itemsize, gpu, aligned, tiles)
     word = min(times, key=lambda word: times[word], default="")
     is_split = word == "split" or (tiles == 1 and word in ("", "some") and "split" in times)
-    return "crews" if is_split and rows > FEW_ROWS else word
+    return "crews" if is_split and rows > FEW_ROWS else f"some {rows}" if word == "some" else word
 
 
 def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = True, tiles: int = 1) -> dict[str | int, float]:
@@ -248,7 +249,7 @@ def few_times(rows: int, columns: int, itemsize: int, gpu: Gpu, aligned: bool = 
         config = choose_few(columns, itemsize, gpu.architecture, aligned)
         times["cluster"] = cluster_time(rows, config, gpu.processors)
     row = (columns, itemsize, gpu, aligned)
-    for many in itertools.islice(some_layouts(*row) if are_some else cluster_layouts(*row, tiles, plain=True), 1):
+    for many in itertools.islice(some_layouts(rows, *row) if are_some else cluster_layouts(*row, tiles, plain=True), 1):
         times["some" if are_some else ""] = cluster_time(rows, many, gpu.processors, tiles)
     parts = parts_of(rows)
     config = choose_parts(columns, itemsize, parts, gpu.architecture, aligned) if tiles == 1 else None

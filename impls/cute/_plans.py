@@ -130,7 +130,7 @@ def softmax(
     def build(kernel: str, config: RowTileConfig | SplitTileConfig, *workspace: str) -> Build:
         return Build(kernel, config, (dtype, out_dtype, *workspace), arch=gpu.arch)
 
-    is_held, parts = isinstance(few, int), str(few).partition("parts ")[2]
+    is_held, parts, some = isinstance(few, int), str(few).partition("parts ")[2], str(few).partition("some ")[2]
     several = few if is_held else crews(columns * itemsize, gpu) if few == "crews" else 1
     split = next(_alike(dense, [split_layout(columns, itemsize, gpu, aligned, is_single=is_held, crews=several)]))
     whole_gpu, is_split = build("split_softmax.SplitSoftmax", split, "int64"), is_held or few in ("split", "crews")
@@ -143,7 +143,7 @@ def softmax(
         for config in _alike(dense, [choose_few(columns, itemsize, gpu.architecture, aligned)]):
             yield build("softmax.Softmax", config)
     row = (columns, itemsize, gpu, aligned)
-    for config in _alike(dense, some_layouts(*row) if few == "some" else cluster_layouts(*row, plain=True)):
+    for config in _alike(dense, some_layouts(int(some), *row) if some else cluster_layouts(*row, plain=True)):
         yield build("softmax.Softmax", config)
     if not is_split:
         yield whole_gpu

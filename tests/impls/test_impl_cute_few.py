@@ -70,21 +70,22 @@ def test_what_was_measured_is_predicted_and_chosen():
     for *case, word, time in MEASURED:
         found = every(*case)
         chosen = _layouts.few(*case, GPU)
-        assert {"crews": "split"}.get(chosen, chosen) == word, case
+        assert {"crews": "split", f"some {case[0]}": "some"}.get(chosen, chosen) == word, case
         errors.append(abs(found[word] / time - 1))
     assert max(errors) < 0.2
     assert sum(errors) / len(errors) < 0.06
 
 
 def test_the_neighbours_of_drawn_rows_take_as_long():
-    """But from one row to two or three, which have fewer clusters each, and where each of the GPU's seven groups is full."""
+    """But from one row to two or three, of fewer clusters each, where each of seven groups is full, and beyond few rows."""
     draw = random.Random(23)
     for _ in range(2000):
         itemsize = draw.choice((2, 4))
         rows, columns = round(2 ** draw.uniform(0, 6)), round(2 ** draw.uniform(16, 23)) // itemsize
         case = (rows, columns, itemsize)
         mib = columns * itemsize / 2**20
-        most = 0.25 if rows == 1 and 0.6 < mib < 7.3 else 0.12 if rows == 2 and 1 < mib < 2 else 0.1 if rows % 7 else 0.15
+        step = 0.1 if rows % 7 and rows != _layouts.MOST_FEW_ROWS else 0.15
+        most = 0.25 if rows == 1 and 0.6 < mib < 7.3 else 0.12 if rows == 2 and 1 < mib < 2 else step
         assert differ(case, (rows + 1, columns, itemsize)) <= most, case
         assert differ(case, (rows, columns + 1, itemsize)) <= 0.1, case
 

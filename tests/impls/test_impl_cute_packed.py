@@ -34,7 +34,8 @@ def test_every_layout_is_whole(operator, itemsize):
     tiles, found = KINDS[operator][0], list(layouts(operator, itemsize))
     assert len(found) > 350
     for config in found:
-        assert config.columns * itemsize % 16 or operator == "layernorm", "rows of whole vectors have kernels of their own"
+        is_odd = itemsize == 2 and config.columns in (24, 40, 56)  # a third of two vectors per thread would be idle
+        assert config.columns * itemsize % 16 or operator == "layernorm" or is_odd, "other rows have kernels of their own"
         assert config.stretch * itemsize % 16 == 0
         assert config.rows % least_rows(config.columns, itemsize) == 0
         assert config.groups * config.threads_per_row == config.threads

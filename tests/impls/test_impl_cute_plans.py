@@ -210,7 +210,7 @@ def test_rows_beyond_a_cluster_are_split_or_read_twice():
         (64, 524288, 4, "crews"),
         (64, 350000, 4, "crews"),
         (32, 131072, 2, "cluster"),
-        (64, 131072, 2, "some"),  # shared memory holds more of them at a time
+        (64, 131072, 2, "some 64"),  # shared memory holds more of them at a time
         (256, 131072, 2, ""),
     ],
 )
@@ -219,7 +219,7 @@ def test_what_becomes_of_few_rows(rows, columns, itemsize, expected):
     assert few == expected
     assert _layouts.few(rows, columns, itemsize, _layouts.Gpu("sm_80", 108)) == ""
     first = softmax_configs(columns, itemsize, few)[0]
-    assert isinstance(first, SplitTileConfig) == (few not in ("", "some", "cluster") and "parts" not in str(few))
+    assert isinstance(first, SplitTileConfig) == (str(few).split()[:1] not in ([], ["some"], ["cluster"], ["parts"]))
     assert getattr(first, "parts", 1) == int(str(few).partition("parts ")[2] or 1)
     assert not isinstance(few, int) or (first.crews, first.stages) == (few, 1)
     assert few != "cluster" or first.keep == "registers"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from .config import IN_FLIGHT, LINE_VECTORS, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
 
-# A ring requests so much at a time, in two to four pieces; with more, pairs wait behind them. A share is one piece, but in a single
-# crew a share of more than WHOLE_BYTES is several.
-UNDER_WAY_BYTES, UNDER_WAY = 48 * 1024, (2, 4)
-WHOLE_BYTES, PIECE_BYTES = 32 * 1024, 16 * 1024
+# How many pieces of up to so many bytes a ring requests at a time, the third for a single crew; behind more, pairs wait. A share is
+# one piece, but in a single crew a share of more than WHOLE_BYTES is several.
+LEAST_UNDER_WAY, UNDER_WAY = 2, ((12 * 1024, 4), (16 * 1024, 3), (21 * 1024, 3))
+WHOLE_BYTES, PIECE_BYTES = 32 * 1024, 21 * 1024
 CLAIMED_AHEAD = 3  # rows, of the one that is requested
 
 
@@ -69,8 +69,9 @@ class SplitTileConfig(Vectors):
     @property
     def under_way(self) -> int:
         """Pieces that a ring requests at a time, and no more rows than it has stages."""
-        least, most = UNDER_WAY
-        return max(least, min(most, self.stages, UNDER_WAY_BYTES // (self.tiles * self.piece_vectors * VECTOR_BYTES)))
+        piece = self.tiles * self.piece_vectors * VECTOR_BYTES
+        ways = UNDER_WAY if self.crews == 1 else UNDER_WAY[:2]
+        return min(self.stages, next((n for most, n in ways if piece <= most), LEAST_UNDER_WAY))
 
     @property
     def is_spread(self) -> bool:

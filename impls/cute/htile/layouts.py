@@ -67,10 +67,9 @@ FEW_ROWS_THREADS = {
     4: ((256, 128), (576, 192), (2048, 256), (5376, 384)),
 }
 MOST_FEW_THREADS = 512
-# More rows than these that do not fill the GPU either: by bytes of an element, those of a row, and of a CTA's share.
-SOME_BYTES, SOME_SHARE_BYTES = {2: 64 * KIB, 4: 24 * KIB}, 8 * KIB
 GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
 CTA_BYTES = 1024  # of shared memory, that each CTA costs besides
+THIRDS = 4, 8, 64  # threads of a row of 16 bits that have three vectors each, where a third of as many with two would be idle
 MASKED_VECTORS, MOST_MASKED_THREADS = (4, 5), 320  # the second with a mask of bytes
 
 
@@ -121,15 +120,6 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned
     return replace(_clusters(whole, cluster, few_threads(whole.share(cluster), itemsize)), spread=True)
 
 
-def choose_some(columns: int, itemsize: int, aligned: bool = True) -> RowTileConfig | None:
-    """The layout for more rows than that of `choose_few` is for; None for long rows and for those of one CTA."""
-    row_bytes = columns * itemsize
-    if not SINGLE_BYTES < row_bytes <= SOME_BYTES[itemsize]:
-        return None
-    whole = RowTileConfig(columns, itemsize, aligned=aligned, keep="shared")
-    return _clusters(whole, power(ceil_div(row_bytes, SOME_SHARE_BYTES)), MIN_THREADS)
-
-
 def few_threads(vectors: int, itemsize: int) -> int:
     """How many threads take a CTA's vectors of a row."""
     return next((threads for most, threads in FEW_ROWS_THREADS[itemsize] if vectors <= most), MOST_FEW_THREADS)
@@ -169,16 +159,18 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
     bytes_, layer = whole.columns * whole.itemsize, terms >= COLUMN_TERMS and tiles == 1
     if layer and not whole.aligned and UNALIGNED_LAYER_BYTES < bytes_ <= ANYWHERE_BYTES:
         return _layer_anywhere(whole)
+    thirds = (n for n in THIRDS if whole.itemsize == 2 and terms + tiles == 1 and 2 * n < whole.vectors <= 12 * n // 5)
+    three = next(thirds, 0)
     lengths = SINGLE.get((_kind(whole, terms, tiles), whole.itemsize)) if terms or plain else ()
     if lengths and bytes_ > SHORT_BYTES:
         found = next(((each, keep) for most, each, keep in lengths if bytes_ <= most), None)
         if not found:
             return None
-        each = _threads(whole.vectors, found[0])
+        each = three or _threads(whole.vectors, found[0])
         return _rows(replace(whole, keep=found[1]), each, one_row=terms > 0 and whole.itemsize == 2 and MIN_THREADS % each > 0)
     if bytes_ > _single_bytes(whole.itemsize, whole.aligned, terms, tiles):
         return None
-    each = max(_threads(whole.vectors, 2), min(2, whole.vectors))
+    each = three or max(_threads(whole.vectors, 2), min(2, whole.vectors))
     if terms >= COLUMN_TERMS:
         each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
     config = _rows(whole, each, one_row=layer and whole.itemsize == 2)

@@ -18,7 +18,7 @@ MOST_ROW_BYTES = {
     2: {"softmax": 5 * 512, "norm": 5 * 512, "layer": 6 * 512},
     4: {"softmax": 5 * 512, "norm": 15 * 256, "layer": 15 * 256},
 }
-WHOLE_UNITS = 2, 64  # of LayerNorm's rows that are whole vectors: more than the first, up to the second
+WHOLE_UNITS, ODD_UNITS = (2, 64), (5, 7)  # of rows that are whole vectors: LayerNorm's; softmax's and RMSNorm's of 16 bits, if odd
 MOST_BYTES = 56 * 1024  # of a CTA's matrices: with more, too few CTAs on a multiprocessor hide one another's waiting
 LEAST_BYTES = 7 * 512  # of a CTA's first matrix
 MOST_THREADS = 256
@@ -132,8 +132,10 @@ def choose_packed(
     """
     least = least_rows(columns, itemsize)
     most = MOST_ROW_BYTES[itemsize][("softmax", "norm", "layer")[terms] if tiles == 1 or itemsize == 2 else "softmax"]
-    fewest, units = WHOLE_UNITS
-    is_served = least > 1 or (terms > 1 and tiles == 1 and fewest < columns * itemsize // VECTOR_BYTES <= units)
+    fewest, units = WHOLE_UNITS  # more than the first, up to the second
+    is_layer, whole = terms > 1 and tiles == 1, columns * itemsize // VECTOR_BYTES
+    is_odd = itemsize == 2 and terms + tiles <= 2 and whole % 2 == 1 < whole <= ODD_UNITS[terms]
+    is_served = least > 1 or (fewest < whole <= units if is_layer else is_odd)
     if architecture not in SHARED_BYTES or not is_served or columns * itemsize > most:
         return None
     found = {}
