@@ -10,6 +10,7 @@ from impls.cute import _layouts, _plans
 from impls.cute.htile import times
 from impls.cute.htile.layouts import GROUPS_OF_16, MOST_IN_GROUP, choose, spread_bytes
 from impls.cute.htile.parts import choose_parts, parts_of
+from impls.cute.htile.some import choose_some
 
 GPU = _layouts.HOPPER
 # rows, columns, itemsize, the layout that was chosen by measurements, its time in us: on an H200, from a run of the harness and
@@ -121,3 +122,22 @@ def test_parts_have_a_thread_for_every_vector_and_all_run_at_once(rows, itemsize
             assert rows <= config.most_rows
     assert found > 50
     assert choose_parts(2**13, itemsize, 1, "sm_90") is None
+
+
+def test_some_rows_have_room_at_a_time_and_threads_by_their_number():
+    draw = random.Random(57)
+    for _ in range(3000):
+        itemsize, rows = draw.choice((2, 4)), draw.randint(2, _layouts.MANY_ROWS)
+        columns = round(2 ** draw.uniform(14.1, 19)) // itemsize
+        aligned = _plans.whole_vectors(columns, itemsize)
+        config = choose_some(rows, columns, itemsize, GPU.processors, aligned)
+        if config is None:
+            continue
+        room = times.ctas(config) * GPU.processors // config.cluster
+        assert (config.keep, config.vectors_per_thread <= 4) == ("registers", True)
+        assert rows <= 2 * room
+        assert config.vectors_per_thread < 4 or rows > room / 2 or config.threads == 128
+        assert config.share(config.cluster) * 16 <= 17 * 1024
+    assert choose_some(250, 52271, 2, GPU.processors, False) is None  # shared memory has room for more
+    assert choose_some(1, 300_000, 2, GPU.processors) is None
+    assert choose_some(99, 8192, 2, GPU.processors) is None  # of one CTA
