@@ -69,7 +69,14 @@ class Journal:
 
     def open(self) -> None:
         """Create the run's file, or find the one to resume, before anything is measured."""
-        self._accept(self.begin(), self.selection.takes_part)
+        try:
+            self._accept(self.begin(), self.selection.takes_part)
+        except SettingsError:
+            if self._writer and not self.settings.resume:  # the file, without a cell, would be the latest run
+                self.release()
+                self._writer.path.unlink()
+                self._writer = None
+            raise
         self.start()
         if self.settings.resume or (self.shard and self.shard.old):
             self._take_over()

@@ -18,6 +18,7 @@ from softbench.session.settings import SettingsError
 BUDGET = "--softbench-budget=3"
 """Enough for the placements of a first look, or an interval would hold anything."""
 CASE = softmax_case(16, 256, "float32")
+OTHER = softmax_case(4, 256, "float32")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,8 @@ def test_a_cell_that_got_slower_fails_the_run(measured, tmp_path, workers):
 @pytest.mark.parametrize(
     ("case", "option", "passport", "words"),
     [
-        (softmax_case(4, 256, "float32"), "--softbench-fail-on=5%", {}, r"\(profile cpu\) has none of the cells of this run; name"),
+        (OTHER, "--softbench-fail-on=5%", {}, r"\(profile cpu\) has none of the cells of this run; name"),
+        (OTHER, "-n2", {}, r"\(profile cpu\) has none of the cells of this run; name"),
         (CASE, "-n2", {"device": {"name": "another CPU"}}, "--softbench-baseline: before and .* of other machines"),
     ],
 )
