@@ -138,6 +138,7 @@ def test_some_rows_have_room_at_a_time_and_threads_by_their_number():
         assert rows <= 2 * room
         assert config.vectors_per_thread < 4 or rows > room / 2 or config.threads == 128
         assert config.share(config.cluster) * 16 <= 17 * 1024
+        assert config.cluster <= 8 or columns * itemsize > 2**17  # of sixteen there are fewer at a time
     assert choose_some(250, 52271, 2, GPU.processors, False) is None  # shared memory has room for more
     assert choose_some(1, 300_000, 2, GPU.processors) is None
     assert choose_some(99, 8192, 2, GPU.processors) is None  # of one CTA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .config import MAX_CLUSTER, WARP, RowTileConfig, ceil_div, power
+from .config import MAX_CLUSTER, SAFE_CLUSTER, WARP, RowTileConfig, ceil_div, power
 from .layouts import KIB, MIN_THREADS, SINGLE_BYTES
 from .times import ctas
 
@@ -18,7 +18,7 @@ MOST_TURNS = 1.6  # with more, shared memory is faster, which has room for more 
 def choose_some(rows: int, columns: int, itemsize: int, processors: int, aligned: bool = True) -> RowTileConfig | None:
     """In registers; None for long rows, for many, and for those of one CTA."""
     row_bytes, whole = columns * itemsize, RowTileConfig(columns, itemsize, aligned=aligned)
-    most = max(1, min(row_bytes // LEAST_SHARE_BYTES, MOST_CTAS * processors // rows))
+    most = max(1, min(row_bytes // LEAST_SHARE_BYTES, MOST_CTAS * processors // rows, SAFE_CLUSTER))
     cluster = max(power(ceil_div(row_bytes, MOST_SHARE_BYTES)), 1 << most.bit_length() - 1)
     if row_bytes <= SINGLE_BYTES or cluster > MAX_CLUSTER["sm_90"]:
         return None
