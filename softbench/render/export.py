@@ -25,7 +25,7 @@ from softbench.analysis.leaderboard.formatting import (
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.remarks import clock_note
-from softbench.render.tables import open_note, ranking_header, standing_row
+from softbench.render.tables import OUTCOMES, open_note, ranking_header, standing_row
 
 SCHEMA = 1
 """Number of the format of `json_text`: another one if a column goes or changes."""
@@ -55,8 +55,7 @@ def ranking(board: Board) -> list[str]:
             parts += [f"**{operator}**"] if len(board.operators) > 1 and rows else []
             parts += [table_markdown(ranking_header(board), rows)] if rows else []
     elif rows := [[s.operator, s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]:
-        header = ["operator", "implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
-        parts.append(table_markdown(header, rows))
+        parts.append(table_markdown(["operator", "implementation", *OUTCOMES], rows))
     return parts + [escaped(open_note(board, standing)) for standing in board.ranking if standing.open_cases]
 
 

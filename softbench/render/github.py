@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from softbench.analysis.compare import FELL, UNSEALED, Pair, RunComparison, pull_request, summary
 from softbench.analysis.compare.versions import VersionPair
@@ -14,6 +13,7 @@ from softbench.analysis.leaderboard.machines import Machine
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Record, stats
 from softbench.render import export
+from softbench.render.tables import cut
 from softbench.texts import InputError, printable
 
 MARKER = "<!-- softbench -->"
@@ -28,7 +28,6 @@ _MOST_TITLE, _MOST_MESSAGE, _MOST_REASON = 100, 2000, 160
 _MOVED = {FELL: "no longer passes", UNSEALED: UNSEALED}
 _CUT = "The rest is cut: GitHub takes no more."
 
-T = TypeVar("T")
 FileLine = tuple[str, int]
 """A file relative to the checkout and a line of it; ("", 0) for a file outside."""
 
@@ -45,58 +44,41 @@ class Annotation:
 
 def failures(records: Iterable[Record]) -> list[Annotation]:
     """One per implementation with a failure that is not declared."""
-    groups = _grouped((record.variant.implementation, record) for record in records if _is_failed(record))
-    return [
-        Annotation(
-            f"{name}: {found[0].status.value}",
-            f"{found[0].case.id}: {found[0].reason}\n{_more(len(found))}repeat it with: {found[0].reproduce}",
-            found[0],
-        )
-        for name, found in groups.items()
-    ]
+    failed = filter(_is_failed, records)
+    return _annotations((record, record.status.value, record.reason, f"repeat it with: {record.reproduce}") for record in failed)
 
 
 def regressions(comparison: RunComparison, limit: float) -> list[Annotation]:
     """One per implementation that exceeds the limit, without cells that `failures` has."""
     pairs = (pair for pair in comparison.failures(limit) if not _is_failed(pair.after.record))
-    return [
-        Annotation(
-            f"{name}: {_MOVED.get(found[0].moved, 'slower')}",
-            f"{found[0].case.id}: {_regression(found[0])}\n{_more(len(found))}".rstrip(),
-            found[0].after.record,
-        )
-        for name, found in _grouped((pair.implementation, pair) for pair in pairs).items()
-    ]
+    return _annotations((pair.after.record, _MOVED.get(pair.moved, "slower"), _regression(pair), "") for pair in pairs)
 
 
 def slower_versions(pairs: Iterable[VersionPair], limit: float) -> list[Annotation]:
     """The same for the pairs of two versions in one run."""
     failing = (pair for pair in pairs if pair.fails(limit) and not _is_failed(pair.new))
-    groups = _grouped((pair.new.variant.implementation, pair) for pair in failing)
-    return [
-        Annotation(
-            f"{name}: {UNSEALED if found[0].apart else 'no longer passes' if found[0].fell else 'slower'}",
-            f"{found[0].new.case.id}: {_change(found[0].change) or found[0].verdict} against {found[0].old.variant.implementation}"
-            f"\n{_more(len(found))}".rstrip(),
-            found[0].new,
-        )
-        for name, found in groups.items()
-    ]
+    found = []
+    for pair in failing:
+        outcome = UNSEALED if pair.apart else "no longer passes" if pair.fell else "slower"
+        found.append((pair.new, outcome, f"{_change(pair.change) or pair.verdict} against {pair.old.variant.implementation}", ""))
+    return _annotations(found)
 
 
 def _is_failed(record: Record) -> bool:
     return record.role == "entrant" and record.status.is_failure and not is_declared(record)
 
 
-def _grouped(named: Iterable[tuple[str, T]]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = {}
-    for name, one in named:
-        groups.setdefault(name, []).append(one)
-    return groups
-
-
-def _more(count: int) -> str:
-    return f"and {plural(count - 1, 'further cell')}\n" if count > 1 else ""
+def _annotations(cells: Iterable[tuple[Record, str, str, str]]) -> list[Annotation]:
+    """One per implementation, of its first cell: its record, the outcome, what happened, and a last line."""
+    groups: dict[str, list[tuple[Record, str, str, str]]] = {}
+    for cell in cells:
+        groups.setdefault(cell[0].variant.implementation, []).append(cell)
+    made = []
+    for name, ((record, outcome, what, last), *others) in groups.items():
+        more = f"and {plural(len(others), 'further cell')}" if others else ""
+        message = "\n".join(filter(None, [f"{record.case.id}: {what}", more, last]))
+        made.append(Annotation(f"{name}: {outcome}", message, record))
+    return made
 
 
 def _regression(cell: Pair) -> str:
@@ -129,7 +111,7 @@ def error(title: str, message: str, file: str = "", line: int = 0) -> str:
     properties = {"file": file, "line": str(line or ""), "title": f"softbench: {short(title, _MOST_TITLE)}"}
     given = ",".join(f"{key}={_property(printable(value))}" for key, value in properties.items() if value)
     text = "\n".join(map(printable, message.splitlines()))
-    return f"::error {given}::{_data(text if len(text) <= _MOST_MESSAGE else f'{text[: _MOST_MESSAGE - 1]}…')}"
+    return f"::error {given}::{_data(cut(text, _MOST_MESSAGE))}"
 
 
 def _data(text: str) -> str:
@@ -144,17 +126,14 @@ def step_summary(board: Board, gate: str = "", comparison: Document = (), most: 
     """The summary of a run as Markdown, at most `most` bytes: the limit, the ranking, what failed, the comparison."""
     parts: list[Part] = [Heading("softbench"), *lines(gate)]
     parts += [Lines((text,), markdown=True) for text in export.ranking(board)]
-    rows = [
-        (group.word, str(len(group.records)), who(group.records), *_why(group.reason, group.only), first.reproduce)
-        for group in status_groups(board)
-        if not (first := group.records[0]).status.is_refusal and not is_declared(first)
-    ]
+    rows = []
+    for group in status_groups(board):
+        first = group.records[0]
+        if not first.status.is_refusal and not is_declared(first):
+            why = (cut(text, _MOST_REASON) for text in (group.reason, group.only))
+            rows.append((group.word, str(len(group.records)), who(group.records), *why, first.reproduce))
     parts += table("What failed", ("status", "cells", "implementations", "reason", "only", "repeat one with"), rows)
     return fitted([*parts, *comparison], most)
-
-
-def _why(*texts: str) -> Iterator[str]:
-    return (text if len(text) <= _MOST_REASON else f"{text[: _MOST_REASON - 1]}…" for text in texts)
 
 
 def comment(comparison: RunComparison, limit: float | None = None) -> str:

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
 from softbench.analysis.leaderboard import Board, Cell, Standing, by_values
-from softbench.analysis.leaderboard.estimates import plus_minus
+from softbench.analysis.leaderboard.estimates import Estimate, plus_minus
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
     baseline_text,
@@ -38,6 +38,8 @@ from softbench.analysis.leaderboard.remarks import clock_note, elsewhere, why_ma
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Case
 
+OUTCOMES = ("passed", "checked", "compiled", "failed", "declared", "refused")
+"""Of `outcome_counts`."""
 WIDTH = 120
 GAP = "  "
 FOLDED = 3
@@ -108,14 +110,14 @@ def standing_row(standing: Standing, board: Board) -> list[str]:
 def weighted_total(standing: Standing) -> str:
     """The time of all calls that a profile's weights count, and the speed-up of that."""
     ns, speedup = standing.weighted_ns, standing.weighted_speedup
-    return "no total" if ns is None else f"{milliseconds(ns)} ms" + (f", {speedup:.2f}x" if speedup else "")
+    factor = f", {plus_minus(Estimate(speedup, speedup, speedup), 2, 'x')}" if speedup else ""
+    return "no total" if ns is None else f"{milliseconds(ns)} ms{factor}"
 
 
 def correctness_table(board: Board, width: int = WIDTH) -> str:
     """Outcomes by implementation over all cases; "declared" are failures that were declared."""
-    header = ["operator", "implementation", "passed", "checked", "compiled", "failed", "declared", "refused"]
     rows = [[s.operator, short(s.implementation), *map(str, outcome_counts(board, s))] for s in board.ranking]
-    return _folded([header, *rows], (0, 1), 2, width)
+    return _folded([("operator", "implementation", *OUTCOMES), *rows], (0, 1), 2, width)
 
 
 def case_table(board: Board, case: Case, width: int = WIDTH) -> str:
@@ -144,14 +146,14 @@ def statuses(board: Board, width: int = WIDTH) -> str:
     lines: list[str] = []
     for group in status_groups(board):
         first = group.records[0]
-        lines.append(_cut(f"{group.word} x{len(group.records)}  {who(group.records)}: {group.reason}", width))
+        lines.append(cut(f"{group.word} x{len(group.records)}  {who(group.records)}: {group.reason}", width))
         if group.only:
-            lines.append(_cut(f"    {group.only}", width))
+            lines.append(cut(f"    {group.only}", width))
         if not first.status.is_refusal:
             lines.append(f"    {first.reproduce or first.case.id}")
     early = [record for record in board.records if record.known_failure and record.status.is_success]
     passing = (f"declared to fail, but {r.status.value}: {short(r.variant.implementation)} {r.case.id}" for r in early)
-    lines += [_cut(line, width) for line in passing]
+    lines += [cut(line, width) for line in passing]
     return "\n".join(lines)
 
 
@@ -239,7 +241,8 @@ def _filled(text: str, width: int) -> str:
     return textwrap.fill(text, width, break_on_hyphens=is_tight, break_long_words=False)
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """At most so many characters of a text, with a sign where it was cut."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

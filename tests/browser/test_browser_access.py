@@ -125,7 +125,12 @@ def test_it_prints(open_run):
     for hidden in (".toolbar", "#metric", ".figure-controls", ".copyable button"):
         assert not page.locator(hidden).first.is_visible()
     assert page.locator("svg.drawn").first.is_visible()
-    for key, what, value in (("position", ".heat thead th", "static"), ("display", "th .linkish", "contents")):
+    shown = (
+        ("position", ".heat thead th", "static"),
+        ("display", "th .linkish", "contents"),
+        ("maxHeight", ".frame:has(.heat)", "none"),
+    )
+    for key, what, value in shown:
         assert page.locator(what).first.evaluate(f"(one) => getComputedStyle(one).{key}") == value
     page.set_viewport_size({"width": 1032, "height": 703})  # a page of A4 within its margins
     assert page.locator("#drift").bounding_box()["height"] < 703

@@ -143,6 +143,12 @@ def test_an_empty_run_renders():
     assert export.markdown(empty) == "The run holds no cells.\n"
 
 
+def test_a_tiny_factor_of_all_calls_has_as_many_digits_as_others():
+    case = softmax_case(weight=1)
+    shown = board(timed(case, "torch_eager", 41, spread=0), timed(case, "slow", 10_000, spread=0))
+    assert "0.0100 ms, 0.0041x" in tables.ranking_table(shown)
+
+
 def test_csv_has_one_line_a_cell_and_reads_back():
     records = [timed(CASE, "a", 48_500, best_of=2), ended(CASE, 'b,"x"', reason="two\nlines")]
     records += [roof_of(CASE, 40_000), timed(CASE, "torch_eager", 9e4, role="reference")]

@@ -4,7 +4,7 @@ from softbench.analysis.leaderboard import Board, Standing
 from softbench.analysis.leaderboard.estimates import figure
 from softbench.analysis.leaderboard.formatting import short
 from softbench.analysis.leaderboard.headline import leader
-from softbench.render.report.html import join, tag
+from softbench.render.report.html import tag
 from softbench.texts import InputError
 
 HEIGHT = 20
@@ -27,16 +27,16 @@ def badge(board: Board, implementation: str = "") -> str:
         right = "undecided"
     widths = [round(len(text) * _LETTER) + 14 for text in (left, right)]
     total = sum(widths)
-    parts = [
+    parts = (
         tag("title", f"{left}: {right}"),
         tag("rect", width=widths[0], height=HEIGHT, fill=_LEFT),
         tag("rect", x=widths[0], width=widths[1], height=HEIGHT, fill=_RIGHT),
         tag("text", left, x=7, y=14, textLength=widths[0] - 14),
         tag("text", right, x=widths[0] + 7, y=14, textLength=widths[1] - 14),
-    ]
-    size = f'width="{total}" height="{HEIGHT}" viewBox="0 0 {total} {HEIGHT}"'
-    font = 'font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" fill="#fff"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}>{join(parts)}</svg>\n'
+    )
+    size = {"width": total, "height": HEIGHT, "viewBox": f"0 0 {total} {HEIGHT}"}
+    font = {"font_family": "Verdana,DejaVu Sans,sans-serif", "font_size": 11, "fill": "#fff"}
+    return tag("svg", *parts, xmlns="http://www.w3.org/2000/svg", **size, role="img", **font) + "\n"
 
 
 def _standing(board: Board, implementation: str) -> Standing:

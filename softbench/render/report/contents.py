@@ -25,12 +25,10 @@ class Cells:
     def __init__(self, board: Board) -> None:
         self.all: list[tuple[CaseBoard, Cell]] = [(case, cell) for case in board.cases for cell in case.all_cells]
         self._numbers = {id(cell.record): number for number, (_, cell) in enumerate(self.all)}
-        roles: dict[str, bool] = {}
-        for _, cell in self.all:
-            name = cell.record.variant.implementation
-            roles[name] = roles.get(name, True) and cell.record.role == "roof"
-        self.implementations = sorted(roles, key=lambda name: (roles[name], name))
-        families = {r.variant.implementation: r.variant.family for _, cell in self.all for r in [cell.record]}
+        records = [cell.record for _, cell in self.all]
+        families = {record.variant.implementation: record.variant.family for record in records}
+        others = {record.variant.implementation for record in records if record.role != "roof"}
+        self.implementations = sorted(families, key=lambda name: (name not in others, name))
         first = {s.implementation for name in board.operators for s in board.standings(name)[:COLOURED]}
         self.looks = Looks(families, frozenset(families) - first)
 

@@ -105,11 +105,10 @@ def _shown(case: CaseBoard, cell: Cell, measures: Mapping[str, Measure]) -> dict
     """By measure of the heat map: text, depth of the tint, whether it is that for less."""
     if cell.latency_ns is None:
         return {}
-    values = {key: measure.value(cell) for key, measure in measures.items()}
     return {
-        key: [measures[key].text(value), round(measures[key].heat(value, case), 2), measures[key].less(value)]
-        for key, value in values.items()
-        if value is not None
+        key: [measure.text(value), round(measure.heat(value, case), 2), measure.less(value)]
+        for key, measure in measures.items()
+        if (value := measure.value(cell)) is not None
     }
 
 

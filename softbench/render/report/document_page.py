@@ -7,13 +7,12 @@ from typing import Any
 
 from softbench.analysis.compare.forest import Forest
 from softbench.analysis.document import Document, Heading, Lines, Part, Table
-from softbench.render.report import embed
 from softbench.render.report.data import figure_data
 from softbench.render.report.drawing.forest import forest_plot
 from softbench.render.report.drawing.styles import Looks
 from softbench.render.report.figure import Figure
 from softbench.render.report.html import Markup, copyable, esc, frame, join, panel, row_head, table, tag, typeset
-from softbench.render.report.page import html_document, theme
+from softbench.render.report.page import html_document, scripted, theme
 from softbench.render.report.panels.blocks import figure
 
 FOREST = "Time over the roof, after over before"
@@ -44,10 +43,7 @@ def page(
     body = [
         tag("header", theme(), class_="toolbar"),
         tag("main", tag("header", *head), *drawn, *rest, id="main", tabindex="-1", class_="sheet"),
-        Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
-        *([embed.plotly_element()] if figures else []),
-        embed.data_element(_payload(figures, looks)),
-        tag("script", embed.script()),
+        *scripted(_payload(figures, looks)),
     ]
     return html_document(title, join(body, "\n"))
 

@@ -41,18 +41,14 @@ def data_element(value: Any) -> Markup:
     return tag("script", pack(line), id="data", type="application/gzip")
 
 
+@lru_cache(maxsize=1)
 def plotly_element() -> Markup:
-    return tag("script", _packed_plotly(), id="library", type="application/gzip")
+    return tag("script", pack(plotly()), id="library", type="application/gzip")
 
 
 def pack(content: str) -> Markup:
     """gzip in base64, without a time, so that the same content gives the same text."""
     return Markup(base64.b64encode(gzip.compress(content.encode("utf-8"), 9, mtime=0)).decode("ascii"))
-
-
-@lru_cache(maxsize=1)
-def _packed_plotly() -> Markup:
-    return pack(plotly())
 
 
 def _cleaned(value: Any) -> Any:

@@ -55,7 +55,7 @@ def name(text: str, limit: int = NAME_LIMIT) -> Markup:
     return tag("bdi", shown, title=text if shown != text else None)
 
 
-def breakable(text: str, limit: int = NAME_LIMIT) -> Markup:
+def breakable(text: str, limit: int) -> Markup:
     """A name that may break after an underscore, for the head of a narrow column."""
     shown = short(text, limit)
     parts = re.split(r"(?<=_)(?=.)", shown)

@@ -1,6 +1,7 @@
 """The page as a whole: head, toolbar, panels in reading order, scripts."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import Passport
@@ -35,7 +36,10 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
 
 def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = (), passports: Sequence[Passport] = ()) -> str:
     """The page of a board; notes and passports are those of its runs, if there are several."""
-    contents = gather(board, published, passports)
+    numbered = Cells(board)
+    parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
+    drawn = {figure.key: figure for figure in figures(board, numbered, published)}
+    contents = Contents(board, tuple(passports) or (board.passport,), numbered, parts, drawn)
     panels = {key: content for key, (_, make) in PANELS.items() if (content := make(contents))}
     content, meanings = explained(join([header(contents, notes), *panels.values()]))
     body = [
@@ -43,12 +47,19 @@ def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = ()
         _toolbar(board, list(panels)),
         tag("main", content, id="main", tabindex="-1", data_origin=origin(board.passport)),
         meanings,
-        Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
-        *([embed.plotly_element()] if contents.figures else []),
-        embed.data_element(data.payload(contents)),
-        tag("script", embed.script()),
+        *scripted(data.payload(contents)),
     ]
     return html_document(title(board), join(body, "\n"))
+
+
+def scripted(payload: dict[str, Any]) -> list[Markup]:
+    """The end of a page that has the whole script: its dialog, the library if there is a figure, its data, the script."""
+    return [
+        Markup('<dialog id="details" aria-labelledby="details-title"></dialog>'),
+        *([embed.plotly_element()] if payload["figures"] else []),
+        embed.data_element(payload),
+        tag("script", embed.script()),
+    ]
 
 
 def html_document(name: str, body: Markup) -> str:
@@ -61,13 +72,6 @@ def html_document(name: str, body: Markup) -> str:
         tag("script", Markup("document.documentElement.classList.add('scripted');")),
     ]
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{join(head, chr(10))}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
-
-
-def gather(board: Board, published: Sequence[ClaimFile], passports: Sequence[Passport] = ()) -> Contents:
-    numbered = Cells(board)
-    parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
-    drawn = {figure.key: figure for figure in figures(board, numbered, published)}
-    return Contents(board, tuple(passports) or (board.passport,), numbered, parts, drawn)
 
 
 def _toolbar(board: Board, present: list[str]) -> Markup:

@@ -46,7 +46,7 @@ function detailsBody(board, cell, speedups, baseline, open) {
   return [
     cell.reason ? element("pre", { class: "reason" }, cell.reason) : null,
     cell.known ? element("p", {}, "Declared beforehand: ", isolated(cell.known)) : null,
-    element("dl", { class: "figures" }, cellFigures(board, cell, speedups, baseline).map(([term, ...said]) =>
+    element("dl", { class: "figures" }, cellFigures(board, cell, speedups, baseline).map(([term, said]) =>
       element("div", {}, element("dt", {}, term), element("dd", {}, said)))),
     cell.again ? element("h3", {}, "Repeat it") : null,
     cell.again ? element("span", { class: "copyable", dir: "ltr" }, element("code", {}, cell.again)) : null,
@@ -56,31 +56,32 @@ function detailsBody(board, cell, speedups, baseline, open) {
     ...telemetrySection(cell),
     element("h3", {}, "Source"),
     element("p", {}, isolated(variant.path), ` (${variant.family}, hash ${variant.source}). `, isolated(variant.summary)),
-    ...(cell.notes ? [element("h3", {}, "Notes"), notesElement(cell.notes)] : []),
+    cell.notes ? element("h3", {}, "Notes") : null,
+    cell.notes ? element("ul", { class: "plain" }, cell.notes.map((note) => element("li", {}, isolated(note)))) : null,
   ];
 }
 
 const isolated = (text) => element("bdi", {}, text);
 
-const notesElement = (notes) => element("ul", { class: "plain" }, notes.map((note) => element("li", {}, isolated(note))));
-
 function cellFigures(board, cell, speedups, baseline) {
   const figures = [];
-  const add = (term, known, ...said) => {
-    if (known !== undefined && known !== null && known !== 0) figures.push([term, ...said]);
+  const add = (term, value, said) => {
+    if (value) figures.push([term, said(value)]);
   };
-  add("rank in the case", cell.rank, `${cell.rank}${cell.mark || ""}`);
-  add(`${board.clock}, median`, cell.ns, `${us(cell.ns || 0)} µs`);
-  add("its interval", cell.high, `${us(cell.low || 0)} to ${us(cell.high || 0)} µs `, element("small", {}, cell.spread));
-  if (!cell.high) add("its interval", cell.spread, `unknown: ${cell.spread}`);
-  add("bandwidth", cell.gbs, `${(cell.gbs || 0).toFixed(1)} GB/s`);
-  add("arithmetic", cell.tflops, `${(cell.tflops || 0).toFixed(1)} TFLOP/s`);
-  add("% of roof", cell.roof, `${(cell.roof || 0).toFixed(1)} %`);
-  add("% of peak", board.peak && cell.gbs, `${((100 * (cell.gbs || 0)) / (board.peak || 1)).toFixed(1)} %`);
-  add(`over ${short(baseline)}`, speedups[cell.number], speedups[cell.number] ? plusMinus(estimate([speedups[cell.number]], board.critical), 3) : "");
+  const micro = (ns) => `${us(ns)} µs`;
+  const percent = (value) => `${value.toFixed(1)} %`;
+  add("rank in the case", cell.rank, (rank) => `${rank}${cell.mark || ""}`);
+  add(`${board.clock}, median`, cell.ns, micro);
+  add("its interval", cell.high, (high) => [`${us(cell.low || 0)} to ${us(high)} µs `, element("small", {}, cell.spread)]);
+  if (!cell.high) add("its interval", cell.spread, (spread) => `unknown: ${spread}`);
+  add("bandwidth", cell.gbs, (gbs) => `${gbs.toFixed(1)} GB/s`);
+  add("arithmetic", cell.tflops, (tflops) => `${tflops.toFixed(1)} TFLOP/s`);
+  add("% of roof", cell.roof, percent);
+  add("% of peak", board.peak && cell.gbs, (gbs) => percent((100 * gbs) / board.peak));
+  add(`over ${short(baseline)}`, speedups[cell.number], (ratio) => plusMinus(estimate([ratio], board.critical), 3));
   for (const clock of ["call", "device", "cold", "wall", "trial"]) {
     const heats = (cell.samples || []).filter((samples) => samples.clock === clock && clock !== board.clock);
-    add(`${clock}, ${clock === "call" ? "fastest group" : "median"}`, heats.length, heats.length ? `${us(median(heats.map(perLaunch)))} µs` : "");
+    add(`${clock}, ${clock === "call" ? "fastest group" : "median"}`, heats.length, () => micro(median(heats.map(perLaunch))));
   }
   const most = (index) => Math.max(...cell.kernels.map((kernel) => kernel[index]));
   if (cell.kernels) {
@@ -88,19 +89,19 @@ function cellFigures(board, cell, speedups, baseline) {
   }
   if (cell.traffic) {
     const [factor, read, written, kernels, l1, l2, sectors, requests, local, conflicts, warps] = cell.traffic;
-    add("traffic factor", factor, times(factor || 0, 3));
+    add("traffic factor", factor, (value) => times(value, 3));
     figures.push(["read", bytes(read)], ["written", bytes(written)]);
-    add("kernels under ncu", kernels, `${us(kernels)} µs`);
-    add("L1 hits", l1, `${(l1 || 0).toFixed(1)} %`);
-    add("L2 hits", l2, `${(l2 || 0).toFixed(1)} %`);
-    add("sectors per load of a warp", requests, ((sectors || 0) / (requests || 1)).toFixed(1));
-    add("loaded from local memory (spills)", local, bytes(32 * (local || 0)));
-    add("bank conflicts", conflicts, `${((conflicts || 0) / 1e6).toFixed(1)} M`);
-    add("warps in use", warps, `${(warps || 0).toFixed(1)} %`);
+    add("kernels under ncu", kernels, micro);
+    add("L1 hits", l1, percent);
+    add("L2 hits", l2, percent);
+    add("sectors per load of a warp", requests, () => (sectors / requests).toFixed(1));
+    add("loaded from local memory (spills)", local, () => bytes(32 * local));
+    add("bank conflicts", conflicts, () => `${(conflicts / 1e6).toFixed(1)} M`);
+    add("warps in use", warps, percent);
   }
   figures.push(...errorFigures(cell));
-  add("ideal bytes", cell.ideal, bytes(cell.ideal || 0));
-  add("best of", cell.best_of, plural(cell.best_of || 0, "variant"));
+  add("ideal bytes", cell.ideal, bytes);
+  add("best of", cell.best_of, (count) => plural(count, "variant"));
   if (cell.gpu) figures.push(["GPU", nameElement(cell.gpu)]);
   if (cell.warm) figures.push(["L2 cache", "warm"]);
   if (cell.unsteady) figures.push(["GPU in some rounds", "throttled or slower: see the notes"]);
@@ -128,11 +129,11 @@ function rivalsSection(board, cell, speedups, baseline, open) {
   const others = board.byCase[cell.case].filter((other) => !other.other).sort((a, b) => order(a) - order(b));
   if (others.length < 2) return [];
   const rows = others.map((other) => {
+    const who = nameElement(board.nameOf(other));
     const go = { type: "button", class: "linkish", onclick: () => open(other.number) };
-    const who = element("button", go, nameElement(board.nameOf(other)));
     const ratio = speedups[other.number];
     const row = [
-      other === cell ? nameElement(board.nameOf(other)) : who,
+      other === cell ? who : element("button", go, who),
       other.role || (other.rank ? `${other.rank}${other.mark || ""}` : other.dagger ? "†" : statusElement(other)),
       other.ns ? us(other.ns) : "",
       other.gbs ? other.gbs.toFixed(0) : "",
@@ -148,9 +149,8 @@ function rivalsSection(board, cell, speedups, baseline, open) {
 
 function kernelSection(cell) {
   if (!cell.kernels) return [];
-  const rows = cell.kernels.map(([name, registers, stack, shared]) => {
-    return [nameElement(name, 60), registers, `${stack} B`, bytes(shared)];
-  });
+  const rows = cell.kernels.map(([name, registers, stack, shared]) =>
+    [nameElement(name, 60), registers, `${stack} B`, bytes(shared)]);
   const header = ["kernel", "registers", "stack (spills)", "static shared"];
   return [element("h3", {}, "Compiled kernels"), tableElement("compiled kernels", header, rows)];
 }

@@ -1,12 +1,9 @@
 // Numbers as text, as in the terminal, and elements from plain values. Text is never read as HTML.
 
-const ms = (ns) => (ns / 1e6).toFixed(ns >= 1e4 ? 4 : 6);
 const us = (ns) => (ns / 1e3).toFixed(2);
 const digits = (value, most) => most + (value > 0 ? Math.max(0, Math.floor(-Math.log10(value))) : 0);
 const times = (factor, most = 2) => `${factor.toFixed(digits(factor, most))}×`;
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-const [KILO, MEGA] = [2 ** 10, 2 ** 20];
-const size = (n) => (n % MEGA === 0 ? `${n / MEGA}M` : n % KILO === 0 ? `${n / KILO}k` : String(n));
 
 function bytes(count) {
   const units = ["B", "KB", "MB", "GB", "TB"];
@@ -47,7 +44,7 @@ function tableElement(label, header, rows) {
   const head = element("tr", {}, header.map((text, index) => element("th", { scope: "col", class: index ? null : "label" }, text)));
   const body = rows.map((row) =>
     element("tr", { class: row.kind || null }, row.map((content, index) =>
-      element(index ? "td" : "th", index ? {} : { scope: "row", class: "label" }, content === null ? "" : content))));
+      element(index ? "td" : "th", index ? {} : { scope: "row", class: "label" }, content))));
   const table = element("table", { "aria-label": label }, element("thead", {}, head), element("tbody", {}, body));
   return element("div", { class: "frame", tabindex: "0", role: "region", "aria-label": `${label}, scrolls` }, table);
 }

@@ -31,7 +31,11 @@ function setUpGrid(table, open) {
     if (!cell || event.altKey || event.metaKey) return;
     if (event.key === "Enter" || event.key === " ") open(Number(cell.dataset.cell));
     else if (event.key === "ArrowUp" && !vertically(cell, "previousElementSibling", 1)) focusHead(table, cell);
-    else if (!step(event, cell, move)) return;
+    else {
+      const next = stepFrom(event, cell);
+      if (next === undefined) return;
+      move(next);
+    }
     event.preventDefault();
   });
 }
@@ -43,18 +47,19 @@ function focusHead(table, cell) {
 
 const PAGE_ROWS = 10;
 
-function step(event, cell, move) {
-  const far = event.ctrlKey;
+// The cell that a key leads to, null where there is none; undefined for another key.
+function stepFrom(event, cell) {
+  const within = event.ctrlKey ? cell.closest("tbody") : cell.parentElement;
   switch (event.key) {
-    case "ArrowRight": move(sideways(cell, "nextElementSibling")); return true;
-    case "ArrowLeft": move(sideways(cell, "previousElementSibling")); return true;
-    case "ArrowDown": move(vertically(cell, "nextElementSibling", 1)); return true;
-    case "ArrowUp": move(vertically(cell, "previousElementSibling", 1)); return true;
-    case "PageDown": move(vertically(cell, "nextElementSibling", PAGE_ROWS)); return true;
-    case "PageUp": move(vertically(cell, "previousElementSibling", PAGE_ROWS)); return true;
-    case "Home": move((far ? cell.closest("tbody") : cell.parentElement).querySelector("td[data-cell]")); return true;
-    case "End": move([...(far ? cell.closest("tbody") : cell.parentElement).querySelectorAll("td[data-cell]")].pop()); return true;
-    default: return false;
+    case "ArrowRight": return sideways(cell, "nextElementSibling");
+    case "ArrowLeft": return sideways(cell, "previousElementSibling");
+    case "ArrowDown": return vertically(cell, "nextElementSibling", 1);
+    case "ArrowUp": return vertically(cell, "previousElementSibling", 1);
+    case "PageDown": return vertically(cell, "nextElementSibling", PAGE_ROWS);
+    case "PageUp": return vertically(cell, "previousElementSibling", PAGE_ROWS);
+    case "Home": return within.querySelector("td[data-cell]");
+    case "End": return [...within.querySelectorAll("td[data-cell]")].pop();
+    default: return undefined;
   }
 }
 

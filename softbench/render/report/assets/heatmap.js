@@ -33,8 +33,11 @@ function setUpHeatmap(board) {
 }
 
 function setUpRowFilter() {
-  const tables = [...document.querySelectorAll(".heat")].map((table) => [table, table.getAttribute("aria-label").split(":")[0]]);
-  setUpFilter("rows", tables.flatMap(([table, title]) => [...table.tBodies[0].rows].map((row) => [row, `${title} ${row.cells[0].innerText} ${row.cells[0].title}`])));
+  const rows = [...document.querySelectorAll(".heat tbody tr")];
+  setUpFilter("rows", rows.map((row) => {
+    const [title] = row.closest("table").getAttribute("aria-label").split(":");
+    return [row, `${title} ${row.cells[0].innerText} ${row.cells[0].title}`];
+  }));
 }
 
 function paint(place, shown) {

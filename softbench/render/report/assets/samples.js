@@ -68,8 +68,7 @@ function drawSamples(rounds, middle, scale, said) {
 function sampleTable(rounds, clock) {
   const most = Math.max(...rounds.map((values) => values.length));
   const header = ["placement", "median", ...Array.from({ length: most }, (_, index) => `round ${index + 1}`)];
-  const written = (values) => values.map((value) => value.toFixed(3));
-  const filled = (values) => (values.length ? written([median(values), ...values]) : []);
-  const rows = rounds.map((values, index) => [String(index + 1), ...filled(values)]);
+  const figures = (values) => (values.length ? [median(values), ...values] : []);
+  const rows = rounds.map((values, index) => [index + 1, ...figures(values).map((value) => value.toFixed(3))]);
   return tableElement(`samples of the ${clock} clock`, header, rows);
 }

@@ -8,8 +8,6 @@ function median(values) {
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-const geometricMean = (values) => Math.exp(mean(values.map(Math.log)));
-
 const expand = (samples) => samples.rounds.map((rounds) => rounds.map((steps) => samples.base + samples.step * steps));
 
 // Median over placements of each one's median, in nanoseconds a launch.
@@ -45,7 +43,7 @@ function ratioOf(a, b) {
 
 // The geometric mean of ratios and half of its interval, as softbench/analysis/leaderboard/estimates.py has it; infinite if unknown.
 function estimate(ratios, critical) {
-  const value = geometricMean(ratios.map((own) => own.ratio));
+  const value = Math.exp(mean(ratios.map((own) => Math.log(own.ratio))));
   const known = ratios.filter((own) => own.variance !== null);
   const total = known.reduce((sum, own) => sum + own.variance, 0);
   if (!known.length) return { value, half: Infinity };

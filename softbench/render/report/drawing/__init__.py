@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from softbench.analysis.leaderboard.formatting import short
 from softbench.render.report.drawing.scales import Scale, scale
 from softbench.render.report.drawing.styles import INK, MUTED, RULE, Looks, Style, style_of
-from softbench.render.report.drawing.svg_elements import FONT, line, sign, signs, svg_document, text
+from softbench.render.report.drawing.svg_elements import drawing, line, sign, signs, svg_document, text
 from softbench.render.report.figure import Figure, FigureView, Series
-from softbench.render.report.html import Markup, join, tag
+from softbench.render.report.html import Markup, tag
 
 TOP, GAP, BOTTOM = 16, 36, 48
 LINE = 15
@@ -42,7 +42,7 @@ SMALL = Form(62, 226, 132, 270, 16, 7)
 
 def svg(figure: Figure, view: FigureView, looks: Looks, origin: str) -> str:
     """The whole document of a run, which origin names. The same figure gives the same bytes."""
-    parts, height = _drawing(figure, view, looks, WIDE)
+    parts, height = _drawing(figure, view, looks, WIDE, {})
     return svg_document(f"{figure.title}: {view.label}", origin, figure.alt, (WIDE.width, height), parts)
 
 
@@ -50,14 +50,10 @@ def inline(figure: Figure, view: FigureView, looks: Looks, numbers: Mapping[str,
     """The same as an element of the page, in the colours of its style sheet; numbers are those of implementations."""
     form = SMALL if figure.together else WIDE
     parts, height = _drawing(figure, view, looks, form, numbers)
-    said = f"{figure.title}, {view.label}. {figure.alt} A table of it follows."
-    box = f'viewBox="0 0 {form.width} {height}" class="drawn" fill="currentColor" {FONT}'
-    return Markup(f'<svg {box} role="img" aria-label="{tag("i", said)[3:-4]}">{join(parts)}</svg>')
+    return drawing(form.width, height, f"{figure.title}, {view.label}. {figure.alt} A table of it follows.", parts)
 
 
-def _drawing(
-    figure: Figure, view: FigureView, looks: Looks, form: Form, numbers: Mapping[str, int] | None = None
-) -> tuple[list[Markup], int]:
+def _drawing(figure: Figure, view: FigureView, looks: Looks, form: Form, numbers: Mapping[str, int]) -> tuple[list[Markup], int]:
     height = form.pane if len(figure.panes) == 1 else form.pane // 2
     foot = TOP + len(figure.panes) * (height + GAP) - GAP
     across = scale(figure.x, _values(figure, view.series, "x"), form.sizes)
@@ -72,11 +68,13 @@ def _drawing(
             style = style_of(entry, looks)
             faint = entry.loose and any(other.name == entry.name and not other.loose for other in view.series)
             marks = _series(place, entry, style, faint)
-            parts.append(tag("g", *marks, data_impl=(numbers or {}).get(entry.name)))
+            parts.append(tag("g", *marks, data_impl=numbers.get(entry.name)))
             ends.append(_end(place, entry, style))
         parts += _below(place, figure.x.title) if at == len(figure.panes) - 1 else []
-    parts += _names(ends, form, foot, numbers or {}) if len(figure.panes) == 1 else []
-    names = len({end.name for end in ends}) if len(figure.panes) == 1 else 0
+    names = 0
+    if len(figure.panes) == 1:
+        parts += _names(ends, form, foot, numbers)
+        names = len({end.name for end in ends})
     return parts, max(foot + _bottom(across), TOP + LINE * names + GAP)
 
 
@@ -133,8 +131,8 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
             yield text(x, place.foot + 18, short(label, WORD), text_anchor="end", transform=turned, font_size=12)
         else:
             yield text(x, place.foot + 19, label, text_anchor="middle")
-    y = place.foot + BOTTOM - 10
     if not words:
+        y = place.foot + BOTTOM - 10
         yield text((place.left + place.right) / 2, y, title, text_anchor="middle", font_size=12, fill=MUTED)
 
 

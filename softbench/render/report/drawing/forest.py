@@ -7,7 +7,7 @@ from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.formatting import short
 from softbench.render.report.drawing.scales import scale
 from softbench.render.report.drawing.styles import INK, MUTED, PALETTE, RULE, Style
-from softbench.render.report.drawing.svg_elements import FONT, line, sign, text
+from softbench.render.report.drawing.svg_elements import drawing, line, sign, text
 from softbench.render.report.figure import Axis
 from softbench.render.report.html import Markup, frame, join, tag
 
@@ -54,6 +54,5 @@ def _drawing(forest: Forest, is_narrow: bool) -> Markup:
             sign(x(own.value), y, Style(colour, "", "square")),
             text(left + width + 10, y + 4, f"{value} [{low}, {high}]" if own.is_known else value, font_size=12),
         ]
-    box = f'viewBox="0 0 {left + width + RIGHT} {foot + FOOT}" class="drawn" fill="currentColor" {FONT}'
-    drawn = Markup(f'<svg {box} role="img" aria-label="Ratios with intervals, {len(rows)} rows">{join(parts)}</svg>')
+    drawn = drawing(left + width + RIGHT, foot + FOOT, f"Ratios with intervals, {len(rows)} rows", parts)
     return frame(drawn, "forest plot")

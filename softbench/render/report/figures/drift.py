@@ -1,7 +1,7 @@
 """Changes of the machine over the run: the roof's time by placement, and the readings of telemetry."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from softbench.analysis.leaderboard import Board
@@ -24,7 +24,9 @@ def figure(board: Board) -> Figure:
     A run on several GPUs has one view per GPU: the differences between them are no drift.
     """
     cards = _by_card(board)
-    lines = {card: [_roof(board, records), *(_reading(records, *which) for which in READINGS)] for card, records in cards}
+    lines = {
+        card: [_roof(board, records), *(_reading(records, name, read) for _, name, read in READINGS)] for card, records in cards
+    }
     axes = [ROOF, *(axis for axis, _, _ in READINGS)]
     used = [number for number in range(len(axes)) if any(own[number] for own in lines.values())]
     views = []
@@ -63,38 +65,35 @@ def _by_card(board: Board) -> list[tuple[str, list[tuple[int, Record]]]]:
 
 
 def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
-    places = [place for _, record in records for place in _places(board, record)]
-    keys = [f"{record.case.id}, placement {p + 1}" for _, record in records for p in _numbers(board, record)]
-    starts = [start + p + 1 for start, record in records for p in _numbers(board, record)]
-    if len(places) < FEWEST:
-        return None
-    return Series("roof", starts, places, keys, [-1] * len(places), "roof", loose=True)
+    taken = [(start, record, *place) for start, record in records for place in _places(board, record)]
+    return _series("roof", taken, is_roof=True)
 
 
-def _reading(records: list[tuple[int, Record]], axis: Axis, name: str, read: Callable[[Telemetry], int | None]) -> Series | None:
+def _reading(records: list[tuple[int, Record]], name: str, read: Callable[[Telemetry], int | None]) -> Series | None:
     taken = [
-        (start + number + 1, value, f"{record.case.id}, placement {number + 1}")
+        (start, record, number, value)
         for start, record in records
         for number, state in enumerate(record.telemetry)
         if (value := read(state)) is not None
     ]
+    return _series(name, taken, is_roof=False)
+
+
+def _series(name: str, taken: Sequence[tuple[int, Record, int, float]], is_roof: bool) -> Series | None:
+    """From (earlier placements on the GPU, record, placement, value) of each point: dots for a roof, a line for readings."""
     if len(taken) < FEWEST:
         return None
-    x, y, keys = map(list, zip(*taken, strict=True))
-    return Series(name, x, y, keys, [-1] * len(x), "reading", markers=False)
+    x = [start + number + 1 for start, _, number, _ in taken]
+    keys = [f"{record.case.id}, placement {number + 1}" for _, record, number, _ in taken]
+    role = "roof" if is_roof else "reading"
+    return Series(name, x, [value for *_, value in taken], keys, [-1] * len(x), role, loose=is_roof, markers=is_roof)
 
 
-def _numbers(board: Board, record: Record) -> list[int]:
-    """The placements of the first heat with a sample of the roof."""
+def _places(board: Board, record: Record) -> list[tuple[int, float]]:
+    """The placements of the first heat of a roof, and by how many per cent it was slower there than its median in the case."""
     heats = record.clock(board.passport.ranking_clock) if record.role == "roof" else ()
-    return [number for number, rounds in enumerate(heats[0].ns) if rounds] if heats else []
-
-
-def _places(board: Board, record: Record) -> list[float]:
-    """For each placement of `_numbers`: by how many per cent the roof was slower than its median in the case."""
-    numbers = _numbers(board, record)
-    if not numbers:
+    if not heats:
         return []
-    heat = record.clock(board.passport.ranking_clock)[0]
-    middle = stats.per_launch_ns(heat) * heat.launches
-    return [round(100 * (statistics.median(heat.ns[number]) / middle - 1), 3) for number in numbers]
+    middle = stats.per_launch_ns(heats[0]) * heats[0].launches
+    known = [(number, rounds) for number, rounds in enumerate(heats[0].ns) if rounds]
+    return [(number, round(100 * (statistics.median(rounds) / middle - 1), 3)) for number, rounds in known]

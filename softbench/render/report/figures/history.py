@@ -52,16 +52,13 @@ def _label(history: History, run: int) -> str:
     return f"#{run + 1}, {date(history.runs[run])[:10]}"
 
 
-def _by_length(own: Sequence[Line]) -> list[str]:
-    """The operators or cases of the lines, the longest history first, since one run shows no change."""
-    lengths: dict[str, int] = {}
-    for line in own:
-        lengths[line.of] = max(lengths.get(line.of, 0), len(line.points))
-    return sorted(lengths, key=lambda name: -lengths[name])
-
-
 def _figure(history: History, key: str, title: str, axis: str, lines: Sequence[Line]) -> Figure:
-    views = [FigureView(of, _series(history, [line for line in lines if line.of == of])) for of in _by_length(lines)]
+    """One view per operator or case, the longest history first, since one run shows no change."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line.of, []).append(line)
+    longest = sorted(groups.items(), key=lambda group: -max(len(line.points) for line in group[1]))
+    views = [FigureView(of, _series(history, own)) for of, own in longest]
     alt = f"{title} of {history.title}, one line per implementation; a line breaks where a run has other cases."
     return Figure(key, title, alt, Axis("run", "words"), [Axis(axis)], views)
 

@@ -62,8 +62,7 @@ def _series(board: Board, cells: Cells, points: list[PublishedPoint], gpu: str, 
         labels = [_label(case) for case in wanted if case in own]
         values = [round(own[case], 1) for case in wanted if case in own]
         series.append(Series(f"{name}, {gpu}", labels, values, labels, [-1] * len(labels), "published", like=name))
-    here = [case for case in board.timed if case.case in wanted]
-    here.sort(key=lambda case: wanted.index(case.case))
+    here = sorted((case for case in board.timed if case.case in wanted), key=lambda case: wanted.index(case.case))
     for (name, role), timed in points_by_name(here).items():
         labels = [_label(case.case) for case, _ in timed]
         values = [round(100 * (cell.bandwidth_gb_s or 0.0) / peak, 1) for _, cell in timed]

@@ -21,8 +21,8 @@ def over_columns(board: Board, cells: Cells) -> Figure:
     for section, cases in sections(board).items():
         many = [case for case in cases if not case.flops_a_byte and regime(case) is not FEW]
         joined = line_cases([case for case in many if not variety(case.case)] or many)
-        parts = ([case for case in many if (case.case in joined) is line] for line in (True, False))
-        series = [s for line, part in zip((True, False), parts, strict=True) for s in _series(cells, part, line)]
+        parts = ((line, [case for case in many if (case.case in joined) is line]) for line in (True, False))
+        series = [s for line, part in parts for s in _series(cells, part, line)]
         views.append(FigureView(section_title(section), series, "one"))
     return _figure("ratio", "Time over the roof", Axis("columns", "log", "size"), views)
 
@@ -49,8 +49,7 @@ def _figure(key: str, title: str, x: Axis, views: Sequence[FigureView]) -> Figur
 def _series(cells: Cells, cases: Sequence[CaseBoard], joined: bool, by_name: bool = False) -> Iterator[Series]:
     """Each name's cells that have a roof, in the order of the cases by columns, or of the cases as they are."""
     for (name, role), points in points_by_name(cases).items():
-        known = [(case, cell, cell.percent_of_roof) for case, cell in points]
-        places = [(case, cell, 100 / share) for case, cell, share in known if share]
+        places = [(case, cell, 100 / share) for case, cell in points if (share := cell.percent_of_roof)]
         if not places or role == "roof":
             continue
         if not by_name:

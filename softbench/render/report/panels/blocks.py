@@ -27,6 +27,12 @@ def figure(made: Figure, looks: Looks, implementations: Sequence[str] = ()) -> M
     return tag("figure", *views, data_figure=made.key, class_="together" if made.together else "single")
 
 
+def filter_box(of: str, label: str) -> Markup:
+    """The field of a filter, which a script applies, and beside it how many are left."""
+    field = tag("label", f"{label} ", Markup(f'<input type="search" id="{of}-filter">'))
+    return tag("p", field, tag("span", class_="count", role="status"), class_="needs-script")
+
+
 def key(looks: Looks, name: str) -> Markup:
     return tag("i", tag("svg", sign(0, 0, looks.of(name)), viewBox="-6 -6 12 12", aria_hidden="true"), class_="key")
 

@@ -4,7 +4,7 @@ from softbench.analysis.leaderboard import CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import FIGURES, cell_figures, short, status_text
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, name, row_head, table, tag
-from softbench.render.report.panels.blocks import status
+from softbench.render.report.panels.blocks import filter_box, status
 
 COLUMNS = ("case", "implementation", "status", *(text.replace(" us", " µs") for text in FIGURES))
 
@@ -24,13 +24,8 @@ def cells(contents: Contents) -> Markup:
         data_sort="",
         id="cells-table",
     )
-    filter_box = tag(
-        "p",
-        tag("label", "filter, words in any column ", Markup('<input type="search" id="cells-filter">')),
-        tag("span", class_="count", role="status"),
-        class_="needs-script",
-    )
-    return tag("details", tag("summary", f"Every cell ({len(rows)})"), filter_box, body, id="cells")
+    summary = tag("summary", f"Every cell ({len(rows)})")
+    return tag("details", summary, filter_box("cells", "filter, words in any column"), body, id="cells")
 
 
 def _row(number: int, case: CaseBoard, cell: Cell) -> list[Markup]:

@@ -8,14 +8,13 @@ from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.render.report.contents import SIGNS, Contents, kind
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import outcome
+from softbench.render.tables import OUTCOMES
 
 LEAD = (
     "Every output, in timed cases too, is compared as a whole with a float64 reference. Hard cases are inputs on which kernels are "
     "known to fail."
 )
-OUTCOMES = ("passed", "checked", "compiled", "failed", "declared", "refused")
 FAILED = OUTCOMES.index("failed")
-WORDS = {"right": "right", "failed": "failed", "declared": "failed, as declared", "refused": "refused"}
 
 
 def correctness(contents: Contents) -> Markup:
@@ -49,10 +48,11 @@ def _count(index: int, count: int) -> Markup:
 
 def _hard(contents: Contents, operator: str) -> list[Markup]:
     """The matrices of one operator: cases that somebody fails, and all others, folded."""
-    board = contents.board
-    bad, good = _parted(board, operator)
-    if not bad and not good:
+    cases = [case for case in contents.board.cases if case.case.operator == operator and not case.case.timed]
+    if not cases:
         return []
+    bad = [case for case in cases if any(cell.status.is_failure for cell in case.cells.values())]
+    good = [case for case in cases if case not in bad]
     parts = [tag("h3", "Hard cases: ", tag("bdi", short(operator)))]
     if bad:
         body = _matrix(contents, operator, bad, f"{operator}: hard cases that somebody fails")
@@ -61,13 +61,6 @@ def _hard(contents: Contents, operator: str) -> list[Markup]:
         body = _matrix(contents, operator, good, f"{operator}: hard cases that nobody fails")
         parts.append(tag("details", tag("summary", f"Nobody fails ({len(good)})"), body, class_="small"))
     return parts
-
-
-def _parted(board: Board, operator: str) -> tuple[list[CaseBoard], list[CaseBoard]]:
-    """The hard cases of an operator: those that somebody fails, and the others."""
-    cases = [case for case in board.cases if case.case.operator == operator and not case.case.timed]
-    bad = [case for case in cases if any(cell.status.is_failure for cell in case.cells.values())]
-    return bad, [case for case in cases if case not in bad]
 
 
 def _columns(board: Board, operator: str, cases: Sequence[CaseBoard]) -> list[str]:
@@ -92,7 +85,7 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
         return tag("td", class_="none")
     what = kind(cell.record)
     failed = what in ("failed", "declared")
-    word = tag("span", f" {status_text(cell.record) if failed else WORDS[what]}", class_=None if failed else "unseen")
+    word = tag("span", f" {status_text(cell.record) if failed else what}", class_=None if failed else "unseen")
     return tag("td", SIGNS[what], word, class_=what, data_cell=contents.cells.number(cell))
 
 

@@ -118,21 +118,17 @@ def _answer(question: object, answer: object, *more: object) -> Markup:
 
 
 def _who(board: Board, leader: Standing, scored: list[Standing]) -> Markup:
-    following = scored[1] if len(scored) > 1 else None
     timed = sum(case.case.operator == leader.operator for case in board.timed)
     counted = f"{leader.timed} {'timed' if leader.timed == timed else 'sealed'} cases counted"
     score = f"score {_score(leader)} % of roof, all {counted}"
-    rest = None
-    if following is not None:
-        rest = join(["next: ", name(following.implementation), f", {_score(following)}"])
-    return _answer("Who wins", name(leader.implementation), score, rest)
+    rest = [join(["next: ", name(following.implementation), f", {_score(following)}"]) for following in scored[1:2]]
+    return _answer("Who wins", name(leader.implementation), score, *rest)
 
 
 def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> Markup:
     board = contents.board
-    (number, whole), *_ = contents.slices_of(leader.operator)
-    row = whole.standing(leader.implementation)
-    over = [speedup(contents, number, row), " ", baseline(contents)]
+    number, whole = contents.slices_of(leader.operator)[0]
+    over = [speedup(contents, number, whole.standing(leader.implementation)), " ", baseline(contents)]
     ties = f", tied for it in {leader.ties}" if leader.ties else ""
     places = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
     found = headline.over_next(board, leader)
@@ -175,7 +171,7 @@ def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, 
 def _trust(contents: Contents) -> Markup:
     found = checks(contents.board, contents.passports)
     doubts = sum(not check.good for check in found)
-    words = "no reservation about times and ranks" if not doubts else plural(doubts, "reservation")
+    words = plural(doubts, "reservation") if doubts else "no reservation about times and ranks"
     lines = [
         tag(
             "li",
@@ -185,7 +181,7 @@ def _trust(contents: Contents) -> Markup:
         )
         for check in sorted(found, key=lambda check: check.good)
     ]
-    badge = tag("span", "✓ " if not doubts else "▲ ", words, class_="badge " + ("doubt" if doubts else "good"))
+    badge = tag("span", "▲ " if doubts else "✓ ", words, class_=f"badge {'doubt' if doubts else 'good'}")
     question = tag("p", "Can I trust it ", badge, class_="question")
     return tag("div", question, tag("ul", *lines), _unquotable(found), class_="trust card")
 

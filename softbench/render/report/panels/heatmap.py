@@ -19,7 +19,7 @@ from softbench.analysis.leaderboard.regimes import regime
 from softbench.model import OPEN
 from softbench.render.report.contents import SIGNS, Contents, kind
 from softbench.render.report.html import EMPTY, Markup, breakable, join, name, panel, row_head, table, tag
-from softbench.render.report.panels.blocks import key
+from softbench.render.report.panels.blocks import filter_box, key
 from softbench.render.report.tinted import MATRICES, cell_at, columns, rows, tint, with_figures
 
 LEAD = (
@@ -28,21 +28,17 @@ LEAD = (
     "A cell opens its details: samples, intervals, how to repeat it."
 )
 
-ROWS = tag(
-    "p",
-    tag("label", "filter rows: words of dtype, regime, shape ", Markup('<input type="search" id="rows-filter">')),
-    tag("span", class_="count", role="status"),
-    class_="needs-script",
-)
-
 
 def heatmap(contents: Contents) -> Markup:
     found = sections(contents.board).items()
     tables = [join([tag("h3", tag("bdi", section_title(key))), _table(contents, key, cases)]) for key, cases in found]
-    meanings = tag("p", " · ".join("   ".join(legend(contents.board)).split("   ")), class_="note")
+    if not tables:
+        return EMPTY
+    rows_filter = filter_box("rows", "filter rows: words of dtype, regime, shape")
+    meanings = tag("p", "   ".join(legend(contents.board)).replace("   ", " · "), class_="note")
     steps = (tag("span", f"{at} %", style=f"--heat:{tint(at):.2f}", class_="tint") for at in (50, 70, 80, 90, 95, 100))
-    meanings = join([meanings, tag("p", "tint: ", *steps, class_="note", id="tints")])
-    return panel("heatmap", "Heat map", *([_controls(contents), ROWS, meanings] if tables else []), *tables, lead=LEAD)
+    tints = tag("p", "tint: ", *steps, class_="note", id="tints")
+    return panel("heatmap", "Heat map", _controls(contents), rows_filter, meanings, tints, *tables, lead=LEAD)
 
 
 def _controls(contents: Contents) -> Markup:

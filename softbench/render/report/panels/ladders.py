@@ -1,9 +1,8 @@
 """The ladders of families: the gain of each step from one implementation to the next."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from softbench.analysis.leaderboard import Board, CaseBoard, Standing
+from softbench.analysis.leaderboard import Board, Standing
 from softbench.analysis.leaderboard.formatting import plural, short
 from softbench.analysis.leaderboard.ranks import gains
 from softbench.model import stats
@@ -17,41 +16,11 @@ LEAD = (
 )
 
 
-@dataclass(frozen=True)
-class Gain:
-    factor: float
-    cases: int
-
-
-@dataclass(frozen=True)
-class Rung:
-    """share is its score over the best of its family; a gain is None for the first rung, or if no case has both sides."""
-
-    implementation: str
-    score: float
-    share: float
-    over_last: Gain | None
-    over_first: Gain | None
-    idea: str
-
-
-def ladders(board: Board, operator: str) -> Iterator[tuple[str, list[Rung]]]:
-    """The rungs of every family with a ladder, in rising order."""
-    cases = [case for case in board.timed if case.case.operator == operator]
-    ideas = {r.variant.implementation: r.variant.summary for r in board.records if r.variant.summary}
-    for family, standings in _families(board, operator).items():
-        names = [standing.implementation for standing in standings]
-        best = max(standing.score or 0.0 for standing in standings)
-        rungs = []
-        for place, (who, standing) in enumerate(zip(names, standings, strict=True)):
-            last, first = (_gain(cases, before, who) if place else None for before in (names[place - 1], names[0]))
-            score = standing.score or 0.0
-            rungs.append(Rung(who, score, score / best, last, first, ideas.get(who, "")))
-        yield family, rungs
-
-
 def _families(board: Board, operator: str) -> dict[str, list[Standing]]:
-    """The rungs of each family with a file that declares several timed implementations: other families are no ladders."""
+    """The rungs of each family with a file that declares several timed implementations: other families are no ladders.
+
+    They are in rising order.
+    """
     paths = {r.variant.implementation: r.variant.path for r in board.records if r.role == "entrant"}
     declared = {text: place for place, text in enumerate(board.passport.sources)}
     families: dict[str, dict[str, list[Standing]]] = {}
@@ -70,36 +39,38 @@ def _families(board: Board, operator: str) -> dict[str, list[Standing]]:
     return ladders
 
 
-def _gain(cases: Sequence[CaseBoard], before: str, after: str) -> Gain | None:
-    ratios = gains(cases, before, after)
-    return Gain(stats.geometric_mean(ratios), len(ratios)) if ratios else None
+def _gain(board: Board, before: Standing, after: Standing) -> Markup:
+    """The factor of a step, and the number of its cases; "-" if no case has both sides."""
+    cases = [case for case in board.timed if case.case.operator == after.operator]
+    ratios = gains(cases, before.implementation, after.implementation)
+    return join([f"{stats.geometric_mean(ratios):.2f}×", tag("small", plural(len(ratios), "case"))]) if ratios else Markup("-")
 
 
 def panel_of_ladders(contents: Contents) -> Markup:
     board = contents.board
     parts = []
     for operator in board.operators:
-        for family, rungs in ladders(board, operator):
+        for family, rungs in _families(board, operator).items():
             title = [name(family)] if len(board.operators) == 1 else [name(family), ", ", tag("bdi", short(operator))]
             label = f"ladder of {short(family)}, {short(operator)}"
-            parts.append(join([tag("h3", *title), _ladder(rungs, label)]))
+            parts.append(join([tag("h3", *title), _ladder(board, rungs, label)]))
     return panel("ladders", "Ladders", *parts, lead=LEAD)
 
 
-def _ladder(rungs: Sequence[Rung], label: str) -> Markup:
-    rows = [
-        [
+def _ladder(board: Board, rungs: Sequence[Standing], label: str) -> Markup:
+    """The bar of a score is its share of the best one; the first rung has no gain."""
+    ideas = {r.variant.implementation: r.variant.summary for r in board.records if r.variant.summary}
+    best = max(rung.score or 0.0 for rung in rungs)
+    rows = []
+    for place, rung in enumerate(rungs):
+        score = rung.score or 0.0
+        row = [
             row_head(name(rung.implementation)),
-            tag("td", f"{rung.score:.1f}", class_="bar", style=f"--share:{rung.share:.3f}"),
-            tag("td", _shown(rung.over_last) if place else ""),
-            tag("td", _shown(rung.over_first) if place else ""),
-            tag("td", tag("bdi", short(rung.idea, IDEA)), class_="text"),
+            tag("td", f"{score:.1f}", class_="bar", style=f"--share:{score / best:.3f}"),
+            tag("td", _gain(board, rungs[place - 1], rung) if place else ""),
+            tag("td", _gain(board, rungs[0], rung) if place else ""),
+            tag("td", tag("bdi", short(ideas.get(rung.implementation, ""), IDEA)), class_="text"),
         ]
-        for place, rung in enumerate(rungs)
-    ]
+        rows.append(row)
     header = ("rung", "score", "over the one before", "over the first", "idea")
     return table(header, rows, left=(0, 4), label=label, class_="ladder")
-
-
-def _shown(gain: Gain | None) -> Markup:
-    return join([f"{gain.factor:.2f}×", tag("small", plural(gain.cases, "case"))]) if gain else Markup("-")

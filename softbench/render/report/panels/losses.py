@@ -47,14 +47,15 @@ def _beside(found: Sequence[Against], who: str) -> Markup:
     """Its time over that of each other one: in all cases of both, in each regime, at most."""
     rows = []
     regimes = list(dict.fromkeys(regime(case).name for other in found for case, _ in other.ratios))
+    regimes = regimes if len(regimes) > 1 else []
     for other in found:
         case, most = other.most
         groups = [[ratio for own, ratio in other.ratios if regime(own).name == word] for word in regimes]
         figures = (_mean(ratio for _, ratio in other.ratios), f"{other.slower} of {len(other.ratios)}")
-        cells = [tag("td", text) for text in (*figures, *(map(_mean, groups) if regimes[1:] else ()))]
+        cells = [tag("td", text) for text in (*figures, *map(_mean, groups))]
         worst = f"{_mean([most], 3)} in ", tag("bdi", short(case.case.id, 60))
         rows.append([row_head(name(other.rival)), *cells, tag("td", *worst, class_="label")])
-    header = ["its time over that of", "in all cases", "slower in", *(regimes if regimes[1:] else ()), "at most"]
+    header = ["its time over that of", "in all cases", "slower in", *regimes, "at most"]
     return table(header, rows, left=(0, len(header) - 1), label=f"{short(who)} beside the others", data_sort="")
 
 

@@ -14,12 +14,12 @@ def passport(contents: Contents) -> Markup:
     parts: list[Markup] = []
     for run in reversed(contents.passports):
         parts += [tag("h3", tag("bdi", run.run_id))] if len(contents.passports) > 1 else []
-        again = [tag("p", f"To repeat the run, on such a machine and with these versions{LONGER * run.command.endswith('…')}:")]
-        again += map(copyable, commands(run))
+        longer = LONGER * run.command.endswith("…")
+        parts.append(tag("p", f"To repeat the run, on such a machine and with these versions{longer}:"))
+        parts += map(copyable, commands(run))
         compare = f"softbench compare EARLIER {run.run_id} --output changes.html"
-        again += [tag("p", "To see what changed since another run, by its id or the path of its records:"), copyable(compare)]
-        known = tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open")
-        parts += [tag("div", *again, class_="again"), known]
+        parts += [tag("p", "To see what changed since another run, by its id or the path of its records:"), copyable(compare)]
+        parts.append(tag("details", tag("summary", "All that is known of it"), _fields(run), class_="small print-open"))
     return panel("passport", "Repeat and compare", *parts)
 
 

@@ -14,8 +14,6 @@ from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_h
 from softbench.render.report.panels.blocks import key
 from softbench.render.report.slices import Slice
 
-HEADER = ("rank", "implementation", "family", "score", "coverage", "speed-up", "alone first", "tied first", "cannot tell")
-
 
 def ranking(contents: Contents) -> Markup:
     board = contents.board
@@ -50,14 +48,12 @@ def speedup(contents: Contents, number: int, standing: Standing | None) -> Marku
 def _whole(contents: Contents, operator: str) -> Markup:
     board = contents.board
     number, whole = contents.slices_of(operator)[0]
-    unknown = {s.implementation: _unknown(board, s) for s in whole.standings}
     standings = board.standings(operator)
     listed = [standing for standing in standings if standing.score is not None or standing.open_cases]
-    rows = [_row(contents, number, standing, unknown) for standing in listed]
+    rows = [_row(contents, number, whole, standing) for standing in listed]
     untimed = [name(standing.implementation) for standing in standings if standing not in listed]
-    header = [join(["over ", baseline(contents)]) if word == "speed-up" else word for word in HEADER]
-    header[2] = tag("span", "family", class_="family")
-    header.insert(4, _scale())
+    family, over = tag("span", "family", class_="family"), join(["over ", baseline(contents)])
+    header = ["rank", "implementation", family, "score", _scale(), "coverage", over, "alone first", "tied first", "cannot tell"]
     shown = table(header, rows, left=(1, 2), label=f"ranking of {short(operator)}", class_="ranking", data_sort="")
     rest = tag("p", "Without a timed pass: ", join(untimed, ", "), ".", class_="note") if untimed else EMPTY
     return join([shown, rest])
@@ -74,9 +70,9 @@ def _scale() -> Markup:
 
 def _dot(style: Style, scored: Estimate | None) -> Markup:
     """A score as a dot with its interval, over rules at each quarter."""
-    rules = (line(FULL * at / BEYOND, 0, FULL * at / BEYOND, 14, RULE) for at in (25, 50, 75, 100))
     if scored is None:
         return EMPTY
+    rules = (line(FULL * at / BEYOND, 0, FULL * at / BEYOND, 14, RULE) for at in (25, 50, 75, 100))
     ends = (scored.low, scored.high) if scored.is_known else (scored.value, scored.value)
     low, high, x = (FULL * min(score, BEYOND) / BEYOND for score in (*ends, scored.value))
     shown = [*rules, line(low, 7, high, 7, style.colour, stroke_width=5, opacity=0.45), sign(x, 7, style)]
@@ -88,9 +84,8 @@ def _unknown(board: Board, standing: Standing) -> int:
     return sum(cell is not None and cell.rank == 1 and cell.mark == "?" for cell in cells)
 
 
-def _row(contents: Contents, number: int, standing: Standing, unknown: dict[str, int]) -> list[Markup]:
+def _row(contents: Contents, number: int, whole: Slice, standing: Standing) -> list[Markup]:
     dagger = "†" if standing.failed_hard else ""
-    part = contents.slices[number][1].standing(standing.implementation)
     return [
         tag("td", standing.rank or dagger or (OPEN if standing.open_cases else "-")),
         row_head(key(contents.cells.looks, standing.implementation), name(standing.implementation), dagger),
@@ -98,10 +93,10 @@ def _row(contents: Contents, number: int, standing: Standing, unknown: dict[str,
         tag("td", plus_minus(standing.scored, 1)),
         tag("td", _dot(contents.cells.looks.of(standing.implementation), standing.scored), class_="dot"),
         tag("td", f"{standing.passed}/{standing.timed}"),
-        tag("td", speedup(contents, number, part)),
+        tag("td", speedup(contents, number, whole.standing(standing.implementation))),
         tag("td", standing.wins),
         tag("td", standing.ties),
-        tag("td", unknown.get(standing.implementation, 0)),
+        tag("td", _unknown(contents.board, standing)),
     ]
 
 
@@ -136,12 +131,11 @@ def _parts(contents: Contents, operator: str) -> Markup:
 
 def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> Markup:
     own = part.standing(standing.implementation)
-    if own is None or own.score is None:
+    if own is None or own.scored is None:
         return tag("td", "-")
-    shown = figure(own.scored, 1) if own.scored else "-"
-    said = plus_minus(own.scored, 1) if own.scored else None
     first = "first" if own.rank == 1 else None
-    return tag("td", shown, tag("small", speedup(contents, number, own)), class_=first, title=said)
+    below = tag("small", speedup(contents, number, own))
+    return tag("td", figure(own.scored, 1), below, class_=first, title=plus_minus(own.scored, 1))
 
 
 def _definitions(board: Board) -> Markup:
