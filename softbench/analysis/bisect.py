@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from softbench.analysis import leaderboard
 from softbench.analysis.compare.summary import change_figures
-from softbench.analysis.document import Dataset, Document, Part, lines, table
+from softbench.analysis.document import Dataset, Document, lines, table
 from softbench.analysis.leaderboard import Cell, tiers
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short
 from softbench.model import Run, stats
@@ -209,9 +209,7 @@ def document(result: Sequence[str], steps: Sequence[Step]) -> Document:
         times = (number(cell.latency_ns if cell else None, milliseconds) for cell in (contest.new, contest.old))
         names = (step.commit[:12], short(step.subject), step.name, step.verdict)
         rows.append((*names, status, *change, *times))
-    title = plural(len(steps), "step")
-    parts: list[Part] = lines(*result)
-    return [*parts, *table(title, header, rows, left=(0, 1, 2, 3, 4), labels=2)]
+    return [*lines(*result), *table(plural(len(steps), "step"), header, rows, left=(0, 1, 2, 3, 4), labels=2)]
 
 
 def datasets(steps: Sequence[Step], result: Dataset) -> tuple[Dataset, ...]:

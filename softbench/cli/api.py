@@ -39,12 +39,15 @@ def run(
         folders, names = _chosen(asked, [Path(operators_in)] if operators_in is not None else [])
         (project / "pytest.ini").write_text("[pytest]\n")
         (project / "conftest.py").write_text(measuring.ONLY.format(names=sorted(names)))
-        words = [f"--softbench-impls={path}" for path in folders]
-        words += ["--softbench-ladders", f"--softbench-reports={Path(reports).resolve()}"]
-        words += [f"--softbench-budget={budget_s}"] if budget_s is not None else []
-        words += [f"--softbench-seed={seed}"] if seed is not None else []
-        words += [f"--softbench-operators={Path(operators_in).resolve()}"] if operators_in is not None else []
-        words.append(f"--softbench-profile={cases if isinstance(cases, str) else _profiles(cases, project)}")
+        given = {
+            "reports": Path(reports).resolve(),
+            "budget": budget_s,
+            "seed": seed,
+            "operators": None if operators_in is None else Path(operators_in).resolve(),
+            "profile": cases if isinstance(cases, str) else _profiles(cases, project),
+        }
+        words = ["--softbench-ladders", *(f"--softbench-impls={path}" for path in folders)]
+        words += [f"--softbench-{name}={value}" for name, value in given.items() if value is not None]
         try:
             return measuring.measure(words, project)
         except measuring.RunFailed as error:
@@ -62,13 +65,12 @@ def _chosen(kernels: Sequence[str | Path], own: Sequence[Path]) -> tuple[list[Pa
     finally:
         operators.use(known_before)
     names = {v.implementation for v in found if any(Path(v.path).is_relative_to(path) for path in paths)}
-    for kernel in kernels:
-        if not Path(kernel).exists():
-            known = dict.fromkeys(v.implementation for v in found)
-            if str(kernel) not in known:
-                what = f"{str(kernel)!r:.80} is no file, no folder and no bundled implementation"
-                raise InputError(f"{what}; {resources.choose_from(str(kernel), known)}")
-            names.add(str(kernel))
+    known = dict.fromkeys(v.implementation for v in found)
+    for name in (str(kernel) for kernel in kernels if not Path(kernel).exists()):
+        if name not in known:
+            what = f"{name!r:.80} is no file, no folder and no bundled implementation"
+            raise InputError(f"{what}; {resources.choose_from(name, known)}")
+        names.add(name)
     if not names:
         raise InputError("these files declare no implementation; decorate a factory with @implementation(...)")
     return folders, names

@@ -16,7 +16,7 @@ def _run(options: argparse.Namespace) -> CommandResult:
 
     parts = doctor.examine(Path(options.reports), options.contests, progress)
     progress("")
-    return printed(options, doctor.document(parts), doctor.datasets(parts)), int(doctor.failed(parts))
+    return printed(options, doctor.document(parts), doctor.datasets(parts)), int(any(part.failures for part in parts))
 
 
 def _count(text: str) -> int:

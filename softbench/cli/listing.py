@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from softbench import resources
-from softbench.analysis.document import Dataset, Document, Heading, Part, lines, table
+from softbench.analysis.document import Dataset, Document, Heading, lines, table
 from softbench.analysis.leaderboard.formatting import plural, short, some
 from softbench.cli.command import FORMAT, Command, CommandResult, Options, folders, printed
 from softbench.measure import device
@@ -47,19 +47,13 @@ def _run(options: Options) -> CommandResult:
 
 def _row(name: str, group: list[Variant], card: device.Gpu | None) -> Row:
     """The row of one implementation, whose variants differ by operator and parameters."""
-    first = group[0]
-    operators = tuple(dict.fromkeys(variant.operator for variant in group))
-    points = len(dict.fromkeys(variant.params for variant in group))
-    return Row(name, first.family, operators, points, first.ladder, first.requires, _here(first, card))
-
-
-def _here(variant: Variant, card: device.Gpu | None) -> str:
-    """What a run here does with it: time it, or without a GPU check it in Triton's interpreter, or compile it."""
     from softbench.measure.contest.entrant import mode_of
 
-    mode, _ = mode_of(variant, card)
-    words = {"measure": "yes", "interpret": "checked", "compile": "compiled"}
-    return words.get(mode, "no")
+    first = group[0]
+    operators = tuple(dict.fromkeys(variant.operator for variant in group))
+    points = len({variant.params for variant in group})
+    here = {"measure": "yes", "interpret": "checked", "compile": "compiled"}.get(mode_of(first, card)[0], "no")
+    return Row(name, first.family, operators, points, first.ladder, first.requires, here)
 
 
 def _document(rows: Sequence[Row], lacking: Mapping[str, str], has_gpu: bool) -> Document:
@@ -68,10 +62,8 @@ def _document(rows: Sequence[Row], lacking: Mapping[str, str], has_gpu: bool) ->
     if not has_gpu:
         text += " Without a GPU Triton kernels are checked in its interpreter, and kernels with cubins are compiled."
     header = ("implementation", "family", "operators", "variants", "takes part", "requires", "here")
-    parts: list[Part] = lines(text)
-    parts += table("", header, [_texts(row, lacking) for row in rows], left=(0, 1, 2, 4, 5, 6))
-    parts += table("✗ missing here", ("requirement", "why"), list(lacking.items()), left=(0, 1))
-    return parts
+    listed = table("", header, [_texts(row, lacking) for row in rows], left=(0, 1, 2, 4, 5, 6))
+    return [*lines(text), *listed, *table("✗ missing here", ("requirement", "why"), list(lacking.items()), left=(0, 1))]
 
 
 def _texts(row: Row, lacking: Mapping[str, str]) -> tuple[str, ...]:

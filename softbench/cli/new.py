@@ -88,17 +88,19 @@ def _usable(name: str, folder: Path, what: str) -> str:
     from softbench.cases import operator_files, operators, registry
 
     own = [folder] if folder.is_dir() else []
-    is_operator = what == "operator"
-    operator_files.load(own if is_operator else operator_files.beside(Path()))
-    if is_operator and name in RESERVED:
-        raise InputError(f"{name!r} cannot name an operator: it has another meaning in the file; choose another name")
-    if not is_operator and name in operators.names():
+    if what == "operator":
+        operator_files.load(own)
+        if name in RESERVED:
+            raise InputError(f"{name!r} cannot name an operator: it has another meaning in the file; choose another name")
+        if name in operators.names():
+            declared = operators.of_file(name)
+            where = f"declared in {resources.shown(declared.path)}" if declared else "one of softbench's own"
+            raise InputError(f"{name!r} is {where} already; choose another name")
+        return name
+    operator_files.load(operator_files.beside(Path()))
+    if name in operators.names():
         raise InputError(f"{name!r} is an operator, and -k {name} asks for all its cells; choose another name")
-    if is_operator and name in operators.names():
-        declared = operators.of_file(name)
-        where = f"declared in {resources.shown(declared.path)}" if declared else "one of softbench's own"
-        raise InputError(f"{name!r} is {where} already; choose another name")
-    for variant in () if is_operator else registry.find([resources.bundled_impls(), *own]):
+    for variant in registry.find([resources.bundled_impls(), *own]):
         if variant.implementation == name:
             where = resources.shown(Path(variant.path))
             raise InputError(f"{name!r} is declared in {where} already; choose another name")

@@ -63,9 +63,7 @@ def _examples(examples: Iterable[tuple[str, str]]) -> str:
     """The examples with what they do: on the same line if all of them fit a terminal, else below."""
     shown = list(examples)
     width = max(len(line) for line, _ in shown)
-    if max(len(text) for _, text in shown) + width + 4 <= WIDTH:
-        lines = "\n".join(f"  {line.ljust(width)}  {text}" for line, text in shown)
-    else:
-        lines = "\n".join(f"  {line}\n      {text}" for line, text in shown)
+    fits = max(len(text) for _, text in shown) + width + 4 <= WIDTH
+    lines = "\n".join(f"  {line.ljust(width)}  {text}" if fits else f"  {line}\n      {text}" for line, text in shown)
     takes_runs = any(TAKES_RUNS.search(line) for line, _ in shown)
     return (f"RUN is the {RUN}.\n\n" if takes_runs else "") + f"examples:\n{lines}\n"

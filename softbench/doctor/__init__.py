@@ -15,10 +15,6 @@ PARTS: tuple[Callable[[Target], Findings], ...] = (machine.look, known_durations
 """Each examines one thing, and is independent of the others."""
 
 
-class DoctorError(InputError):
-    """Nothing can be examined; the message says why in one line."""
-
-
 def examine(reports: Path, contests: int | None, progress: Callable[[str], None]) -> tuple[Findings, ...]:
     """The findings of every part. Workers are started, and ended.
 
@@ -26,10 +22,10 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
     contests  number of contests of one kernel against itself; None: as many as start within seconds
     progress  called with a text on what is examined
 
-    Raises DoctorError without torch.
+    Raises InputError without torch.
     """
     if importlib.util.find_spec("torch") is None:
-        raise DoctorError("torch is not installed, and nothing can be run without it: pip install torch")
+        raise InputError("torch is not installed, and nothing can be run without it: pip install torch")
     card = device.gpu()
     target = Target(card, reports, contests, progress)
     lock = DeviceLock(card.id if card is not None else "cpu", "of the doctor")
@@ -39,9 +35,10 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
 
 def document(parts: tuple[Findings, ...]) -> Document:
     """All findings, what they mean for the numbers, and the failures."""
+    trust = tuple(line for part in parts for line in part.trust)
+    failures = tuple(line for part in parts for line in part.failures)
     sections = [(part.title, part.lines) for part in parts]
-    sections.append(("How far the numbers of this machine can be trusted", _all(parts, "trust")))
-    failures = _all(parts, "failures")
+    sections.append(("How far the numbers of this machine can be trusted", trust))
     sections.append((f"{len(failures)} failed" if failures else "Nothing failed.", failures))
     return [part for title, own in sections for part in (Heading(title), *([Lines(own, commands=True)] if own else ()))]
 
@@ -53,11 +50,3 @@ def datasets(parts: tuple[Findings, ...]) -> Iterator[Dataset]:
     yield Dataset("findings", ("part", "kind", "text"), tuple(rows))
     for part in parts:
         yield from part.data
-
-
-def failed(parts: tuple[Findings, ...]) -> bool:
-    return any(part.failures for part in parts)
-
-
-def _all(parts: tuple[Findings, ...], field: str) -> tuple[str, ...]:
-    return tuple(line for part in parts for line in getattr(part, field))

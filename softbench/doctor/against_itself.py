@@ -71,23 +71,21 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
     different = verdicts.count("faster") + verdicts.count("slower")
     off = [abs(c.ratio - 1) for c in comparisons]
     width = statistics.median(c.half_width for c in comparisons)
+    said = f"called different in {different} of {count} contests"
     lines = (
-        f"called different in {different} of {count} contests, tied in {verdicts.count('tied')},"
-        f" cannot tell in {verdicts.count('unknown')}",
+        f"{said}, tied in {verdicts.count('tied')}, cannot tell in {verdicts.count('unknown')}",
         f"their ratio is off 1 by {statistics.median(off):.2%} in the median, {max(off):.2%} at most",
         f"half-width of the interval: {_percent(width)} in the median",
         f"rule: {RULE}",
         f"identical kernels may be called different once in {1 / stats.TOTAL_ERROR:.0f} contests:"
         f" here in {allowed(count)} of {count}",
     )
-    failures = []
-    if different > allowed(count):
-        failures.append(f"one kernel against itself: called different in {different} of {count} contests")
+    failures = (f"one kernel against itself: {said}",) if different > allowed(count) else ()
     trust = f"ranks: in {budget_s:g} s per case, kernels that differ by less than {_percent(width)} are rarely distinguished"
     if width >= 1:
         trust = f"ranks: none in {budget_s:g} s per case: one kernel's own times vary too much; is this machine busy?"
     data = Dataset("contests", ("verdict", "ratio", "low", "high", "placements"), tuple(map(astuple, comparisons)))
-    return Findings(TITLE, lines, tuple(failures), (trust,), (data,))
+    return Findings(TITLE, lines, failures, (trust,), (data,))
 
 
 def allowed(count: int) -> int:

@@ -214,5 +214,5 @@ def _described(variant: Variant) -> str:
     return f"{variant.implementation}: {variant.summary[:1].lower()}{variant.summary[1:].rstrip('.')}"
 
 
-def _short(reason: str, limit: int = 110) -> str:
-    return reason if len(reason) <= limit else f"{reason[: limit - 1]}…"
+def _short(reason: str) -> str:
+    return reason if len(reason) <= 110 else f"{reason[:109]}…"

@@ -22,14 +22,13 @@ def look(target: Target) -> Findings:
         _cuobjdump(),
         "clocks: " + ("wall" if card is None else "graph, which ranks; call; device; cold, if the L2 of the graph is warm"),
     ]
-    trust = []
     if card is None:
         lines += [f"telemetry: {NOT_TRIED}", f"other processes on the GPU: {NOT_TRIED}"]
-        trust.append("times: of this CPU, by its host clock; they say nothing about a GPU")
+        trust = ["times: of this CPU, by its host clock; they say nothing about a GPU"]
     else:
         monitored, warnings = _monitored(card)
         lines += monitored
-        trust += [f"times: of this {card.name}", *warnings]
+        trust = [f"times: of this {card.name}", *warnings]
     lines.append(_disk(target.reports))
     return Findings("Machine", tuple(lines), (), tuple(trust))
 

@@ -25,8 +25,8 @@ def made(name, day, *records, **changes):
     return run(records, run_id=name, started=f"2026-01-{day:02}T00:00:00+00:00", **{"device": H200, **changes})
 
 
-def measured(case, ns=5_000, source="0" * 8, name="mine"):
-    own = timed(case, name, ns, variant=variant(name, source_hash=source))
+def measured(case, ns=5_000, source="0" * 8):
+    own = timed(case, "mine", ns, variant=variant("mine", source_hash=source))
     return [own, timed(case, "torch_eager", 10_000), roof_of(case, 4_000)]
 
 

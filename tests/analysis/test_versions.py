@@ -13,8 +13,8 @@ def pairs(*records):
     return versions.pairs(run(records))
 
 
-def cell(name, ns=1e4, **changes):
-    return timed(CASE, name, ns, **changes)
+def cell(name, **changes):
+    return timed(CASE, name, 1e4, **changes)
 
 
 def paired(ratio):

@@ -44,10 +44,6 @@ def ran(queue, monkeypatch, code, limit_s=20.0):
     async def run():
         task = asyncio.create_task(it.run())
         await ended(queue, job)
-        for _ in range(50):
-            if (queue.folder(job) / "output.txt").exists():
-                break
-            await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

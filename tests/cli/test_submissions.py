@@ -58,8 +58,8 @@ def verdicts(capsys):
     return ask
 
 
-def changed(path, data, name="first"):
-    folder = Path("sent", name)
+def changed(path, data):
+    folder = Path("sent/first")
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_bytes(data)
     manifest = json.loads((folder / MANIFEST).read_text())

@@ -80,8 +80,5 @@ def _over(cell: Cell | None, other: Cell | None, clock: str) -> Estimate | None:
 
 def _time(cell: Cell, clock: str) -> Estimate | None:
     samples: Sequence[Samples] = cell.record.clock(clock) if clock else cell.samples
-    filled = [own for own in samples if any(own.ns)]
-    if not filled:
-        return None
-    longest = max(filled, key=lambda own: len(own.ns))
-    return Estimate(stats.per_launch_ns(longest), *stats.median_interval(longest))
+    longest = max((own for own in samples if any(own.ns)), key=lambda own: len(own.ns), default=None)
+    return None if longest is None else Estimate(stats.per_launch_ns(longest), *stats.median_interval(longest))

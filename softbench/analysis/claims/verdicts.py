@@ -47,14 +47,15 @@ def _judged(claim: Claim, cases: Sequence[CaseBoard]) -> Verdict:
         return _of_statuses(claim, asked, missing)
     if claim.is_mean and missing:
         return Verdict(claim, None)  # a mean over those that ran would choose the cases
-    found = [{name: figure(claim, name, case) for name in claim.who} for case in asked]
+    found = [{name: own for name in claim.who if (own := figure(claim, name, case))} for case in asked]
     failed = [{name for name in claim.who if has_failed(name, case)} for case in asked]
     if claim.is_mean:
-        found = [{name: _mean([own[name] for own in found]) for name in claim.who}]
+        in_all = [name for name in claim.who if all(name in own for own in found)]  # a mean over some would choose the cases
+        found = [{name: mean([own[name] for own in found]) for name in in_all}]
         failed = [set().union(*failed)]
-    chosen = [_best(claim, own) for own in found]
     parts = [_meets(claim, own, failures) for own, failures in zip(found, failed, strict=True)]
-    known = [(name, own) for name, own in chosen if own is not None]
+    # Of each case the one that is farthest inside the bounds, or nearest to them.
+    known = [max(own.items(), key=lambda item: _room(claim, item[1])) for own in found if own]
     holds = _joined([*parts, *missing], all)
     if not known:
         return Verdict(claim, holds)
@@ -79,23 +80,10 @@ def _of_statuses(claim: Claim, asked: Sequence[CaseBoard], missing: Sequence[Non
     return Verdict(claim, _joined([*parts, *missing], all), next(iter(reasons), ""))
 
 
-def _meets(claim: Claim, found: dict[str, Estimate | None], failed: set[str]) -> bool | None:
+def _meets(claim: Claim, found: dict[str, Estimate], failed: set[str]) -> bool | None:
     """Whether any meets the bounds; one that failed does not, and of one that did not run nobody knows."""
-    known = {name: meets(own, claim.least, claim.most) for name, own in found.items() if own is not None}
+    known = {name: meets(own, claim.least, claim.most) for name, own in found.items()}
     return _joined([known.get(name, False if name in failed else None) for name in claim.who], any)
-
-
-def _mean(figures: Sequence[Estimate | None]) -> Estimate | None:
-    """None unless every case has one: a mean over those that were passed would choose the cases."""
-    known = [own for own in figures if own is not None]
-    return mean(known) if len(known) == len(figures) else None
-
-
-def _best(claim: Claim, found: dict[str, Estimate | None]) -> tuple[str, Estimate | None]:
-    """The one that is farthest inside the bounds, or nearest to them."""
-    known = {name: own for name, own in found.items() if own is not None}
-    name = max(known, key=lambda name: _room(claim, known[name]), default="")
-    return name, known.get(name)
 
 
 def _room(claim: Claim, own: Estimate) -> float:
@@ -105,19 +93,15 @@ def _room(claim: Claim, own: Estimate) -> float:
 
 
 def _text(claim: Claim, figures: Sequence[Estimate]) -> str:
+    """The least and the largest, "1.10x to 1.20x"; of one its interval, "1.14x [1.13, 1.15]", or that too little was measured."""
     form = FIGURES[claim.measure]
     low, high = min(figures, key=lambda own: own.value), max(figures, key=lambda own: own.value)
     if form.format(low.value) != form.format(high.value):
         return f"{form.format(low.value)} to {form.format(high.value)}"
-    return f"{form.format(low.value)} {interval_text(form, low)}"
-
-
-def interval_text(form: str, own: Estimate) -> str:
-    """ "[1.13, 1.15]" in the digits of a form such as "{:.2f}x"; words where too little was measured for one."""
+    if not low.is_known:
+        return f"{form.format(low.value)} (too few placements for an interval)"
     digits = form[: form.index("}") + 1]
-    if not own.is_known:
-        return "(too few placements for an interval)"
-    return f"[{digits.format(own.low)}, {digits.format(own.high)}]"
+    return f"{form.format(low.value)} [{digits.format(low.low)}, {digits.format(low.high)}]"
 
 
 def _remedies(claim: Claim, cases: Sequence[CaseBoard]) -> Iterator[str]:

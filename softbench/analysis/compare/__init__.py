@@ -112,7 +112,10 @@ def compare(before: Run, after: Run) -> RunComparison:
     """
     one_machine((before, after))
     boards = leaderboard.build(before), leaderboard.build(after)
-    own, theirs = (dict(_cells(board)) for board in boards)
+    own, theirs = (
+        {(case.case.id, name): (case, cell) for case in board.cases for name, cell in case.by_implementation.items()}
+        for board in boards
+    )
     asked = [{case for case, _ in cells} for cells in (own, theirs)]
     pairs: list[Pair] = []
     apart: list[tuple[str, str]] = []
@@ -120,12 +123,12 @@ def compare(before: Run, after: Run) -> RunComparison:
     for key, (case, cell) in own.items():
         if key not in theirs:
             continue
-        other = theirs[key][1]
+        there, other = theirs[key]
         why = why_apart(cell, other)
-        apart += [(_id(key), why)] if why else []
+        apart += [("::".join(key), why)] if why else []
         if why == tiers.apart(cell.record, other.record) and tiers.is_lost(cell.record, other.record):
             unsealed.append(Pair(case.case, key[1], None, UNSEALED, cell, other))
-        pairs += [] if why else [pair(key[1], case, theirs[key][0])]
+        pairs += [] if why else [pair(key[1], case, there)]
     compared, all_roles = {pair.after.record.role for pair in pairs}, {cell.record.role for _, cell in theirs.values()}
     if not compared or "entrant" in all_roles - compared:
         reason = f": {apart[0][1]}" if apart else ", of the same case and implementation"
@@ -137,8 +140,8 @@ def compare(before: Run, after: Run) -> RunComparison:
         tuple(changes(before, after, common(pairs))),
         tuple(_roofs(*boards)),
         tuple(apart),
-        tuple(_id(key) for key in own if key not in theirs),
-        tuple(_id(key) for key in theirs if key not in own),
+        tuple("::".join(key) for key in own if key not in theirs),
+        tuple("::".join(key) for key in theirs if key not in own),
         tuple(unsealed),
         (len(asked[0] & asked[1]), len(asked[0] | asked[1])),
     )
@@ -156,16 +159,12 @@ def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
         ratios = over_roof(before, a), over_roof(after, b)
         change = stats.compare_apart(*ratios, OTHER_ROOF if other else 0.0)
         notes += [] if all(ratios) else ["no roof in the same rounds"]
-    return Pair(before.case, name, change, moved(a, b), a, b, tuple(notes))
-
-
-def moved(before: Cell, after: Cell) -> str:
-    """The change of a status. A pass that fails now, or has lost its time of the ranking clock, fell."""
-    return moved_by(status_text(before.record), standing(before), status_text(after.record), standing(after))
+    how = moved_by(status_text(a.record), standing(a), status_text(b.record), standing(b))
+    return Pair(before.case, name, change, how, a, b, tuple(notes))
 
 
 def moved_by(was: str, stood: int, now: str, stands: int) -> str:
-    """The same, of status texts and standings."""
+    """The change of a status, by status texts and standings. A pass that fails now, or has lost its ranking time, fell."""
     if was == now:
         return ""
     return OTHER if stood == stands else FELL if stands < stood else ROSE
@@ -176,24 +175,15 @@ def standing(cell: Cell) -> int:
     return bool(cell.samples) + cell.status.is_success + (cell.status.value == "PASSED")
 
 
-def _cells(board: Board) -> Iterator[tuple[tuple[str, str], tuple[CaseBoard, Cell]]]:
-    for case in board.cases:
-        yield from (((case.case.id, name), (case, cell)) for name, cell in case.by_implementation.items())
-
-
-def _id(key: tuple[str, str]) -> str:
-    return "::".join(key)
-
-
 def why_apart(a: Cell, b: Cell) -> str:
     """Why two cells of one name cannot be compared, or ""."""
     answer = comparable.questions(a.record, b.record)
     if answer.terms is comparable.Terms.REFUSED:
         return answer.reason
-    if why := a.samples and b.samples and tiers.apart(a.record, b.record):
-        return why
-    warm = a.samples and b.samples and a.is_warm != b.is_warm
-    return "taken with a warm L2 cache in one run and with a cold one in the other" if warm else ""
+    if not (a.samples and b.samples):
+        return ""
+    warm = "taken with a warm L2 cache in one run and with a cold one in the other" if a.is_warm != b.is_warm else ""
+    return tiers.apart(a.record, b.record) or warm
 
 
 def over_roof(case: CaseBoard, cell: Cell) -> list[float]:

@@ -205,8 +205,7 @@ def by_implementation(comparison: RunComparison, folded: bool = False) -> list[P
         mean = change_text(stats.geometric_mean(ratios)) if ratios else ""
         rows.append((short(name), *verdicts, mean, fell, rose, "changed" if changed else ""))
         mostly.append(_mostly(name, own))
-    parts = table("By implementation", header, rows, left=(0, 8), folded=folded)
-    return [*parts, *lines(*mostly)]
+    return [*table("By implementation", header, rows, left=(0, 8), folded=folded), *lines(*mostly)]
 
 
 def _mostly(name: str, cells: Iterable[Pair]) -> str:
@@ -261,9 +260,9 @@ def _roof(comparison: RunComparison) -> str:
         where = f"the median of {where}, {change_text(min(roof))} to {change_text(max(roof))}" if roof[1:] else where
         said.append(f"The roof's own time: {change_text(statistics.median(roof))} in {where}; changes are relative to it.")
     others = {cell.case.id for cell in comparison.cells if OTHER_KERNEL in cell.notes}
-    if OTHER_KERNEL in usual(comparison):
-        others.clear()  # `terms` says so
-    return " ".join([*said, *[f"{plural(len(others), 'case')} had another roof kernel."] * bool(others)])
+    if others and OTHER_KERNEL not in usual(comparison):  # else `terms` says so
+        said.append(f"{plural(len(others), 'case')} had another roof kernel.")
+    return " ".join(said)
 
 
 def rest(comparison: RunComparison, old: str, new: str) -> Iterator[str]:

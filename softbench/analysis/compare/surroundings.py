@@ -63,10 +63,9 @@ def _change(what: str, before: object, after: object, kind: str = "") -> Iterato
 
 
 def _roof_source(before: Run, after: Run) -> Iterator[Change]:
-    sources = [{r.variant.operator: r.variant for r in run.records if r.role == "roof"} for run in (before, after)]
-    for operator in sorted(sources[0].keys() & sources[1].keys()):
-        one, other = (own[operator] for own in sources)
-        yield from _change(f"source of the roof of {operator}", one.source_hash[:12], other.source_hash[:12], "roof")
+    a, b = ({r.variant.operator: r.variant.source_hash[:12] for r in run.records if r.role == "roof"} for run in (before, after))
+    for operator in sorted(a.keys() & b.keys()):
+        yield from _change(f"source of the roof of {operator}", a[operator], b[operator], "roof")
 
 
 def _telemetry(before: Run, after: Run) -> Iterator[Change]:

@@ -55,13 +55,13 @@ def pairs(run: Run) -> list[VersionPair]:
             cells.setdefault((record.case, record.variant.implementation), []).append(record)
     for (case, name), olds in cells.items():
         news = {r.variant.params: r for r in cells.get((case, name.partition("@")[0]), ()) if "@" in name}
-        chosen = [next((r for r in records if r.clock(clock)), None) for records in (news.values(), olds)]
-        if chosen[0] is not None and chosen[1] is not None:
-            found.append(VersionPair(chosen[0], chosen[1], _change(chosen[0], chosen[1], clock)))
-        for old in olds:
-            new = news.get(old.variant.params)
-            if new is not None and (None in chosen or new.status is not old.status):
-                found.append(VersionPair(new, old, None))
+        new, old = (next((r for r in records if r.clock(clock)), None) for records in (news.values(), olds))
+        if new and old:
+            found.append(VersionPair(new, old, _change(new, old, clock)))
+        for then in olds:
+            now = news.get(then.variant.params)
+            if now and (not new or not old or now.status is not then.status):
+                found.append(VersionPair(now, then, None))
     return found
 
 

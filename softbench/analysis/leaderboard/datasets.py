@@ -37,8 +37,8 @@ def board_cells(board: Board) -> Dataset:
 
 def machine_datasets(machines: Sequence[Machine]) -> Iterator[Dataset]:
     """Cells, standings and the machines themselves; the first column of each names the machine."""
-    boards = [(machine.title, board_cells(machine.board)) for machine in machines]
-    yield Dataset("cells", ("machine", *COLUMNS), tuple((title, *row) for title, own in boards for row in own.rows))
+    rows = tuple((own.title, *_row(cell)) for own in machines for case in own.board.cases for cell in case.all_cells)
+    yield Dataset("cells", ("machine", *COLUMNS), rows)
     standings = ((machine.title, *_standing(own)) for machine in machines for own in machine.board.ranking)
     yield Dataset("standings", ("machine", *STANDING), tuple(standings))
     header = ("machine", "clock", "baseline", "runs", "cases", "missing_cases", "notes")
@@ -49,7 +49,7 @@ def _machine(machine: Machine) -> tuple[object, ...]:
     board = machine.board
     runs = tuple(passport.run_id for passport in machine.passports)
     notes = tuple(note for note in (unfinished(board), *machine.notes) if note)
-    return (*(machine.title, board.passport.ranking_clock, board.baseline, runs), *(len(board.cases), board.missing, notes))
+    return (machine.title, board.passport.ranking_clock, board.baseline, runs, len(board.cases), board.missing, notes)
 
 
 def _standing(own: Standing) -> tuple[object, ...]:

@@ -2,17 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from operator import attrgetter
 
 from softbench.model import DTYPE_BYTES, Case, Scalar
 
 MOST_ALTERNATIVES = 2
 VECTOR_BYTES = 16
-_SIZES: dict[str, Callable[[Case], int]] = {
-    "columns": lambda case: case.columns,
-    "rows": lambda case: case.rows,
-    "elements": lambda case: case.elements,
-}
 
 Property = tuple[str, Callable[[Case], bool]]
 
@@ -38,8 +33,8 @@ def _properties(failed: Sequence[Case], passed: Sequence[Case]) -> Iterator[Prop
     """Properties of the first failed case, which the others may share, the simplest first."""
     yield from _words(failed[0])
     yield from _widths(failed[0])
-    for name, size in _SIZES.items():
-        yield from _sizes(name, size, failed, passed)
+    for name in ("columns", "rows", "elements"):
+        yield from _sizes(name, attrgetter(name), failed, passed)
 
 
 def _words(first: Case) -> Iterator[Property]:
@@ -50,8 +45,7 @@ def _words(first: Case) -> Iterator[Property]:
     if first.layout != "contiguous":
         yield f"layout {first.layout}", lambda case: case.layout == first.layout
         yield "views", lambda case: case.layout != "contiguous"
-    for own in first.params:
-        yield f"{own[0]} {own[1]}", partial(_has, own)
+    yield from map(_parameter, first.params)
     if first.distribution != "normal":
         yield f"distribution {first.distribution}", lambda case: case.distribution == first.distribution
         family = first.distribution.split("_")[0]
@@ -61,8 +55,8 @@ def _words(first: Case) -> Iterator[Property]:
         yield f"{len(first.shape)} dimensions", lambda case: len(case.shape) == len(first.shape)
 
 
-def _has(param: tuple[str, Scalar], case: Case) -> bool:
-    return param in case.params
+def _parameter(own: tuple[str, Scalar]) -> Property:
+    return f"{own[0]} {own[1]}", lambda case: own in case.params
 
 
 def _widths(first: Case) -> Iterator[Property]:

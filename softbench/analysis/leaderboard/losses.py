@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from softbench.analysis.leaderboard import counters, estimates
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import microseconds, short
+from softbench.analysis.leaderboard.formatting import microseconds, resources, short
 from softbench.analysis.leaderboard.ranks import versus
 from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import stats
@@ -87,7 +87,7 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
     mine, theirs = own.traffic_factor, best.traffic_factor
     if mine and mine > MORE * (theirs or 1) and not any(found.moves for found in counted):
         yield f"moves {mine:.2f}× the ideal bytes" + (f", {rival} {theirs:.2f}×" if theirs else "")
-    (registers, spilled), (others, kept) = (_resources(cell) for cell in (own, best))
+    (registers, spilled, _), (others, kept, _) = ([int(text or 0) for text in resources(cell.record)] for cell in (own, best))
     if spilled > kept and not any(found.cause == "spills" for found in counted):
         yield f"{spilled} B of stack (spills)"
     if min(registers, others) > 0 and _warps(registers) < FEWER * _warps(others):
@@ -98,12 +98,6 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
 
 def _is_host_bound(cell: Cell) -> bool:
     return bool(cell.call_ns and cell.latency_ns and cell.call_ns > cell.latency_ns)
-
-
-def _resources(cell: Cell) -> list[int]:
-    """The most registers of its kernels, and bytes of stack."""
-    kernels = [(kernel.registers, kernel.stack_bytes) for kernel in cell.record.kernels]
-    return [max(column) for column in zip(*kernels, strict=True)] or [0, 0]
 
 
 def _warps(registers: int) -> int:

@@ -29,8 +29,8 @@ def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard, baseline: str =
         shares = [_shares(board) for board in counted]
         families = {name: cell.record.variant.family for board in own[::-1] for name, cell in board.cells.items()}
         rows = [
-            _standing(operator, name, families[name], counted, shares, failed_hard.get((operator, name), ()))
-            for name in dict.fromkeys(name for board in own for name in board.cells)
+            _standing(operator, name, family, counted, shares, failed_hard.get((operator, name), ()))
+            for name, family in families.items()
         ]
         rows = [_weighted(row, own, baseline) for row in rows]
         rows.sort(key=lambda row: (row.score is None, bool(row.failed_hard), -(row.score or 0.0), row.implementation))

@@ -88,10 +88,9 @@ def _kinds(machine: Machine) -> Iterator[tuple[str, ...]]:
 
 
 def operator(machine: Machine, name: str) -> list[Part]:
-    cases = {id: own[0][1].case for id, own in machine.by_case.items() if id in machine.leads.newest}
-    own = [case for case in cases.values() if case.operator == name]
+    cases = [own[0][1].case for id, own in machine.by_case.items() if id in machine.leads.newest]
     rows = []
-    for case in sorted(own, key=lambda case: (case.dtype, case.columns, case.id)):
+    for case in sorted((case for case in cases if case.operator == name), key=lambda case: (case.dtype, case.columns, case.id)):
         past = machine.leads.of_case.get(case.id)
         rows.append((case.id, *(_lead(machine, past[-1]) if past else ("nobody", *[""] * 5))))
     return table(f"Who leads {name}, case by case", ("case", *_LEAD), rows, left=(0, 1, 3, 4, 5, 6), labels=2)

@@ -69,8 +69,7 @@ def _machine(key: tuple[str, ...], title: str, runs: tuple[Kept, ...]) -> Machin
 def _only(runs: Sequence[Kept], operator: str) -> list[tuple[Kept, list[Entry]]]:
     """The runs with entries of an operator, and these, without claims."""
     kept = ((run, [e for e in run.entries if not run.sent or e.belief == belief.REPRODUCED]) for run in runs)
-    wanted = ((run, [entry for entry in own if entry.case.operator == operator]) for run, own in kept)
-    return [(run, own) for run, own in wanted if own]
+    return [(run, own) for run, found in kept if (own := [entry for entry in found if entry.case.operator == operator])]
 
 
 def _history(title: str, runs: Sequence[tuple[Kept, list[Entry]]]) -> History:

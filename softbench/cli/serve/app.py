@@ -8,7 +8,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from softbench.cli import boards
@@ -70,8 +69,7 @@ class _Answers:
         data = await _body(request)
         try:
             with self._queue.staged() as place:
-                fields, own, cases = await asyncio.to_thread(submission.check, data, place)
-                job = self._queue.add(place, partial(submission.job_of, fields, own, cases))
+                job = self._queue.add(place, await asyncio.to_thread(submission.check, data, place))
         except QueueFull as error:
             raise _Refused(503, str(error)) from None
         except InputError as error:

@@ -80,9 +80,9 @@ class Runner:
 
     async def _ready(self) -> _Next:
         """The process that is ready for a job, or a new one if it has ended. Raises OSError."""
-        if self._next is not None and self._next.process.returncode is None:
-            return self._next
         if self._next is not None:
+            if self._next.process.returncode is None:
+                return self._next
             await self._next.end()
             self._next = None
         return await _Next().start()
@@ -200,9 +200,9 @@ class _Tail:
 
 async def events(queue: Queue, number: str) -> AsyncIterator[bytes]:
     """The events of a job, line by line as they come, until it has ended; the last line has its state."""
-    job, place, rest = queue.jobs[number], 0, b""
+    place, rest = 0, b""
     while True:
-        is_open = (job := queue.jobs[number]).state in OPEN
+        job = queue.jobs[number]
         with contextlib.suppress(OSError), queue.events(job).open("rb") as file:
             file.seek(place)
             new = file.read(MOST_OUTPUT)
@@ -213,7 +213,7 @@ async def events(queue: Queue, number: str) -> AsyncIterator[bytes]:
                 yield line + b"\n"
             if new:
                 continue
-        if not is_open:
+        if job.state not in OPEN:
             yield (json.dumps({"event": "job", "at": job.ended, "state": job.state, "reason": job.reason}).encode() + b"\n")
             return
         await asyncio.sleep(0.2)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ class Fields:
     timed: bool = True
 
 
-def check(data: Any, place: Path) -> tuple[Fields, tuple[str, ...], int]:
-    """The fields of a submission, its implementations, and its number of cases; its project is made in an empty folder.
+def check(data: Any, place: Path) -> Callable[[str, str], Job]:
+    """What makes the job of a submission from an id and the time; its project is made in an empty folder.
 
     Raises InputError, of one line that names the field.
     """
@@ -69,11 +70,9 @@ def check(data: Any, place: Path) -> tuple[Fields, tuple[str, ...], int]:
     if unknown := next((name for name in fields.others if name not in known), None):
         raise InputError(f"others: no implementation {unknown!r:.60}; {resources.choose_from(unknown, known)}")
     (project / "conftest.py").write_text(measuring.ONLY.format(names=sorted({*own, *fields.others})))
-    return fields, own, cases
-
-
-def job_of(fields: Fields, own: tuple[str, ...], cases: int, number: str, now: str) -> Job:
-    return Job(number, fields.name, own, fields.others, fields.profile or OWN, cases, fields.budget_s, WAITING, now)
+    return lambda number, now: Job(
+        number, fields.name, own, fields.others, fields.profile or OWN, cases, fields.budget_s, WAITING, now
+    )
 
 
 def _bounds(fields: Fields, source: Any, groups: Any) -> None:

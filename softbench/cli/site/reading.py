@@ -124,7 +124,7 @@ def _restored(source: Source, data: bytes | None) -> Kept | None:
     try:
         parsed = json.loads(data or b"")
         passport = typed.build(Passport, parsed["passport"])
-        suffix = next((own for own in SUFFIXES if source.path.name.endswith(own)), ".jsonl")
+        suffix = next(own for own in SUFFIXES if source.path.name.endswith(own))
         return Kept(passport, ledger.restored(parsed), source.digest + suffix, bool(source.sent), parsed.get("sources", {}))
     except (KeyError, TypeError, ValueError, IndexError, RecursionError):
         return None

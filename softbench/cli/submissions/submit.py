@@ -70,8 +70,9 @@ def _places(variant: Variant, folders: Sequence[Path]) -> Iterator[Path]:
     family, _, name = variant.path.partition("/")
     if is_plain(family) and is_plain(name):
         for folder in map(Path.resolve, folders):
-            places = (folder,) if folder.name == family else (folder / family,)
-            yield from (place for place in places if (place / name).is_file())
+            place = folder if folder.name == family else folder / family
+            if (place / name).is_file():
+                yield place
 
 
 COMMAND = Command(
