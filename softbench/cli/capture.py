@@ -48,6 +48,8 @@ def _run(options: Options) -> CommandResult:
             traceback.print_exception(error.with_traceback(_own(error)))
             code = 1
         finally:  # also before an exit
+            if not sys.stdout or sys.stdout.closed:
+                sys.stdout = sys.stderr
             if seen.cases:
                 _write(seen, path, name)
                 print(f"written: {place}, {plural(len(seen.cases), 'case')}; check and time:\n")

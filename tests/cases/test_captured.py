@@ -67,9 +67,12 @@ def test_a_profile_has_what_a_program_calls_whatever_its_end(tmp_path):
     assert "--softbench-shapes=b.yaml " in done.stdout
     for strides in ("1 x strides [10, 30, 1]", "2 x strides [50257, 1] and [0, 0]"):
         assert f"# {strides}, which no" in (tmp_path / "b.yaml").read_text()
+    (tmp_path / "closed.py").write_text("import sys, torch\ntorch.ones(4, 8).softmax(1)\nsys.stdout.close()")
+    done = python("-m", "softbench", "capture", "--output", "c.yaml", "closed.py", cwd=tmp_path)
+    assert (done.returncode, done.stderr.split(",")[0]) == (0, "written: c.yaml")
     for arguments, error in (
         ("--output a.yaml train.py", "a.yaml: exists, and is not overwritten; choose another with --output\n"),
-        ("--output c.yaml -- python -m no.such", "-m no.such: no such module\n"),
+        ("--output d.yaml -- python -m no.such", "-m no.such: no such module\n"),
         ("--name a: train.py", "--name 'a:': letters, "),
     ):
         done = python("-m", "softbench", "capture", *arguments.split(), cwd=tmp_path)
