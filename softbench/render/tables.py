@@ -242,7 +242,7 @@ def _filled(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """At most so many characters of a text, with a sign where it was cut."""
+    """The text, or its first width - 1 characters and an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

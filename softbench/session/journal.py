@@ -74,7 +74,7 @@ class Journal:
         except SettingsError:
             if self._writer and not self.settings.resume:  # the file, without a cell, would be the latest run
                 self.release()
-                self._writer.path.unlink()
+                self._writer.path.unlink(missing_ok=True)
                 self._writer = None
             raise
         self.start()

@@ -197,7 +197,10 @@ class Board:
 
     def find(self, case_id: str) -> CaseBoard:
         """The board of one case; KeyError where the run has no such case."""
-        return {board.case.id: board for board in self.cases}[case_id]
+        for board in self.cases:
+            if board.case.id == case_id:
+                return board
+        raise KeyError(case_id)
 
 
 def is_declared(record: Record) -> bool:

@@ -71,7 +71,7 @@ def _row(cell: Cell) -> tuple[object, ...]:
         *(cell.latency_ns, cell.low_ns, cell.high_ns, cell.bandwidth_gb_s, cell.tflop_s),
         *(cell.percent_of_roof, cell.speedup, cell.call_ns, cell.device_ns),
         cell.samples[0].cache if cell.samples else "",
-        *(int(text) if text else None for text in resources(record)),
+        *resources(record),
         cell.traffic_factor,
         *(astuple(record.traffic) if record.traffic else [None] * len(fields(Traffic))),
         *(astuple(record.accuracy) if record.accuracy else [None] * len(fields(Accuracy))),

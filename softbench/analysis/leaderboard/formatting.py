@@ -126,8 +126,8 @@ def cell_text(cell: Cell) -> str:
     """A cell as "0.0485 / 2765.00 *" in the unit of `rate_title`, or its status word with the kernel's registers and stack."""
     if cell.latency_ns is None:
         registers, stack, _ = resources(cell.record)
-        used = f" {registers} regs" if registers else ""
-        spilled = f" {stack} B stack" if stack not in ("", "0") else ""
+        used = "" if registers is None else f" {registers} regs"
+        spilled = f" {stack} B stack" if stack else ""
         return status_text(cell.record) + used + spilled + " †" * cell.dagger
     figure = cell.bandwidth_gb_s if cell.tflop_s is None else cell.tflop_s
     rate = "-" if figure is None else f"{figure:.2f}"
@@ -174,10 +174,10 @@ def variant_text(record: Record) -> str:
     return short(record.variant.id) + (f" best of {record.best_of}" if record.best_of > 1 else "")
 
 
-def resources(record: Record) -> list[str]:
-    """Registers per thread, stack bytes (spills) and static shared bytes: the most of any of its kernels; "" without one."""
+def resources(record: Record) -> Sequence[int | None]:
+    """Registers per thread, stack bytes (spills) and static shared bytes: the most of any of its kernels; None without one."""
     sizes = [(kernel.registers, kernel.stack_bytes, kernel.shared_bytes) for kernel in record.kernels]
-    return [str(max(column)) for column in zip(*sizes, strict=True)] or ["", "", ""]
+    return [max(column) for column in zip(*sizes, strict=True)] or [None] * 3
 
 
 def error_text(record: Record) -> str:
@@ -233,7 +233,7 @@ def cell_figures(cell: Cell) -> list[str]:
         number(cell.call_ns, microseconds),
         number(cell.device_ns, microseconds),
         number(cell.traffic_factor, "{:.3f}x".format),
-        *resources(cell.record),
+        *(number(size, str) for size in resources(cell.record)),
         f"{cell.record.accuracy.largest:.3f}" if cell.record.accuracy else "",
     ]
 

@@ -87,7 +87,7 @@ def _differences(own: Cell, best: Cell, rival: str) -> Iterator[str]:
     mine, theirs = own.traffic_factor, best.traffic_factor
     if mine and mine > MORE * (theirs or 1) and not any(found.moves for found in counted):
         yield f"moves {mine:.2f}× the ideal bytes" + (f", {rival} {theirs:.2f}×" if theirs else "")
-    (registers, spilled, _), (others, kept, _) = ([int(text or 0) for text in resources(cell.record)] for cell in (own, best))
+    (registers, spilled, _), (others, kept, _) = ([size or 0 for size in resources(cell.record)] for cell in (own, best))
     if spilled > kept and not any(found.cause == "spills" for found in counted):
         yield f"{spilled} B of stack (spills)"
     if min(registers, others) > 0 and _warps(registers) < FEWER * _warps(others):

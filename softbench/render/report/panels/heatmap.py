@@ -77,7 +77,7 @@ def _cell(contents: Contents, cell: Cell | None) -> Markup:
     if cell.latency_ns is None:
         what = kind(cell.record)
         registers = resources(cell.record)[0]
-        status = status_text(cell.record).lower().replace("_", " ") + (f", {registers} regs" if registers else "")
+        status = status_text(cell.record).lower().replace("_", " ") + ("" if registers is None else f", {registers} regs")
         word = tag("span", f"{SIGNS[what]} {status}")
         return tag("td", word, class_=f"none {what}", data_cell=number)
     share = cell.percent_of_roof
