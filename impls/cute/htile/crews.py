@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from .config import IN_FLIGHT, LINE_VECTORS, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
 
-# How many pieces of up to so many bytes a ring requests at a time, the third for a single crew; behind more, pairs wait. A share is
-# one piece, but in a single crew a share of more than WHOLE_BYTES is several.
-LEAST_UNDER_WAY, UNDER_WAY = 2, ((12 * 1024, 4), (16 * 1024, 3), (21 * 1024, 3))
+# A ring requests four pieces at a time if they are small, three if they are larger, else two: pairs wait behind what is requested.
+# A share is one piece, but in a single crew a share of more than WHOLE_BYTES is several.
 WHOLE_BYTES, PIECE_BYTES = 32 * 1024, 21 * 1024
+FOUR_BYTES, THREE_BYTES = 12 * 1024, 16 * 1024  # the largest of four and of three pieces; of three of a single crew PIECE_BYTES
 CLAIMED_AHEAD = 3  # rows, of the one that is requested
 
 
@@ -70,8 +70,8 @@ class SplitTileConfig(Vectors):
     def under_way(self) -> int:
         """Pieces that a ring requests at a time, and no more rows than it has stages."""
         piece = self.tiles * self.piece_vectors * VECTOR_BYTES
-        ways = UNDER_WAY if self.crews == 1 else UNDER_WAY[:2]
-        return min(self.stages, next((n for most, n in ways if piece <= most), LEAST_UNDER_WAY))
+        three = PIECE_BYTES if self.crews == 1 else THREE_BYTES
+        return min(self.stages, 4 if piece <= FOUR_BYTES else 3 if piece <= three else 2)
 
     @property
     def is_spread(self) -> bool:
