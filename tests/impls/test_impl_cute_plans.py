@@ -74,7 +74,7 @@ AND_A_RESIDUAL = [
 ]
 PLAIN = [
     (6144, 2, 1, 192, 192, 4, "registers"),
-    (8200, 2, 1, 192, 192, 6, "registers"),
+    (8200, 2, 1, 288, 288, 4, "registers"),
     (16384, 2, 2, 256, 256, 4, "shared"),  # shares are full
     (65544, 2, 4, 192, 192, 11, "shared"),  # of sixteen CTAs they would not be
     (262144, 2, 16, 192, 192, 11, "shared"),  # nor can there be as many

@@ -30,9 +30,9 @@ REGISTERS, CTA_BYTES = 64 * 1024, 1024  # of a multiprocessor; of shared memory,
 NO_SPILLS_COLUMNS = 262144
 
 # Registers a thread, up to NO_SPILLS_COLUMNS; a GPU hands them out in eights. A multiprocessor's 2048 threads have 32
-# each; LayerNorm gives them up for rows whose sixteen vectors a thread are converted once and whose weights wait beside
-# them (docs/notes/performance.md): 168 at the most where three CTAs of 128 threads are to fit.
-MOST_REGISTERS = {"softmax": 56, "softmax_backward": 56, "rmsnorm": 80, "layernorm": 168}
+# each; gradients of short rows that start anywhere give them up, and LayerNorm for rows whose sixteen vectors a thread are
+# converted once and whose weights wait beside them (docs/notes/performance.md): 168 at most where three CTAs of 128 threads fit.
+MOST_REGISTERS = {"softmax": 56, "softmax_backward": 96, "rmsnorm": 80, "layernorm": 168}
 # 172 of unaligned rows, whose CTAs have 160 threads, and 181 of a CTA of 256 that is alone.
 MORE_REGISTERS = {("layernorm", "bfloat16", 65536): 176, ("layernorm", "float16", 262144): 184}
 LEAST_CTAS = 2  # on a multiprocessor at a time: with one, nothing is loaded while its rows are reduced

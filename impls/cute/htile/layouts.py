@@ -25,8 +25,8 @@ SHORT_ROWS_THREADS, MIN_THREADS, ALONE_BYTES = 256, 128, 2 * 1024
 # By kind and bytes of an element, rows in one CTA: up to which bytes, vectors of a thread, where they are.
 KIB = 1024
 SINGLE = {
-    ("softmax", 2): ((10 * KIB, 2, "registers"), (16 * KIB, 4, "registers"), (25 * KIB, 6, "registers")),
-    ("gradient anywhere", 2): ((9 * KIB // 4, 5, "shared"), (12 * KIB, 3, "shared")),
+    ("softmax", 2): ((10 * KIB, 2, "registers"), (25 * KIB, 4, "registers")),
+    ("gradient anywhere", 2): ((5 * KIB // 2, 5, "registers"), (4 * KIB, 4, "registers"), (12 * KIB, 3, "shared")),
     ("norm", 2): ((16 * KIB, 4, "registers"), (46 * KIB, 8, "shared")),
     ("norm", 4): ((16 * KIB, 2, "registers"), (46 * KIB, 6, "registers")),
     ("norm anywhere", 2): ((16 * KIB, 4, "registers"), (24 * KIB, 6, "registers"), (46 * KIB, 6, "shared")),
@@ -69,7 +69,9 @@ FEW_ROWS_THREADS = {
 MOST_FEW_THREADS = 512
 GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
 CTA_BYTES = 1024  # of shared memory, that each CTA costs besides
-THIRDS = 4, 8, 64  # threads of a row of 16 bits that have three vectors each, where a third of as many with two would be idle
+# By whether rows are whole vectors: threads of a row of 16 bits with three vectors each or more, as many of twice as many would be
+# idle, and up to how many vectors.
+HALVED = {True: ((4, 10), (8, 20), (64, 153)), False: ((4, 10), (8, 20), (64, 224))}
 MASKED_VECTORS, MOST_MASKED_THREADS = (4, 5), 320  # the second with a mask of bytes
 
 
@@ -159,21 +161,24 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
     bytes_, layer = whole.columns * whole.itemsize, terms >= COLUMN_TERMS and tiles == 1
     if layer and not whole.aligned and UNALIGNED_LAYER_BYTES < bytes_ <= ANYWHERE_BYTES:
         return _layer_anywhere(whole)
-    thirds = (n for n in THIRDS if whole.itemsize == 2 and terms + tiles == 1 and 2 * n < whole.vectors <= 12 * n // 5)
-    three = next(thirds, 0)
+    is_narrow = whole.itemsize == 2
+    few = HALVED[whole.aligned] if is_narrow and terms + tiles == 1 else ()
+    halved = next((n for n, most in few if 2 * n < whole.vectors <= most), 0)
     lengths = SINGLE.get((_kind(whole, terms, tiles), whole.itemsize)) if terms or plain else ()
     if lengths and bytes_ > SHORT_BYTES:
         found = next(((each, keep) for most, each, keep in lengths if bytes_ <= most), None)
         if not found:
             return None
-        each = three or _threads(whole.vectors, found[0])
-        return _rows(replace(whole, keep=found[1]), each, one_row=terms > 0 and whole.itemsize == 2 and MIN_THREADS % each > 0)
+        each = halved or _threads(whole.vectors, found[0])
+        is_apart = is_narrow and MIN_THREADS % each > 0
+        one_row = is_apart or not is_narrow or terms > 0 if not whole.aligned else is_apart and terms > 0
+        return _rows(replace(whole, keep=found[1]), each, one_row)
     if bytes_ > _single_bytes(whole.itemsize, whole.aligned, terms, tiles):
         return None
-    each = three or max(_threads(whole.vectors, 2), min(2, whole.vectors))
+    each = halved or max(_threads(whole.vectors, 2), min(2, whole.vectors))
     if terms >= COLUMN_TERMS:
         each = _layer_threads(whole, each) if tiles == 1 else min(each, FEW_THREADS)
-    config = _rows(whole, each, one_row=layer and whole.itemsize == 2)
+    config = _rows(whole, each, (layer and is_narrow) or not whole.aligned)
     return replace(config, resident=_resident(config)) if layer else config
 
 
@@ -198,11 +203,11 @@ def _layer_threads(whole: RowTileConfig, each: int) -> int:
     return max(2 * WARP, _threads(vectors, 5)) if narrow else max(MIN_THREADS, _threads(vectors, 4))
 
 
-def _rows(whole: RowTileConfig, each: int, one_row: bool = False) -> RowTileConfig:
-    """In CTAs of enough rows: of one, if it is no short one, has several warps, and starts anywhere or `one_row` is asked for."""
+def _rows(whole: RowTileConfig, each: int, one_row: bool) -> RowTileConfig:
+    """In CTAs of enough rows: of one, if it is no short one, has several warps, and `one_row` is asked for."""
     bytes_ = whole.vectors * VECTOR_BYTES
     least = SHORT_ROWS_THREADS if bytes_ <= SHORT_BYTES else MIN_THREADS
-    alone = each >= least or (each > WARP and (one_row or not whole.aligned) and bytes_ > ALONE_BYTES)
+    alone = each >= least or (each > WARP and one_row and bytes_ > ALONE_BYTES)
     return replace(whole, threads=each if alone else ceil_div(least, each) * each, threads_per_row=each)
 
 
