@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -105,14 +106,17 @@ class _Talk:
                 self._settle(worker, answer)
         for worker, question in list(self.under_way.items()):
             if time.monotonic() >= question.start + self._timeout_s:
-                answer = _advance(question)  # reaping others takes time: what came meanwhile is not late
-                _forget(self._selector, worker, answer)
-                self._settle(worker, answer or _too_late(question, self._timeout_s))
+                # Reaping others takes time: what came meanwhile is not late.
+                self._settle(worker, _advance(question) or _too_late(question, self._timeout_s))
 
     def _settle(self, worker: Worker, answer: Answer) -> None:
         self.given[worker] = answer
         if self.under_way.pop(worker, None) is not None:
-            _forget(self._selector, worker, answer)
+            for target in (worker.sock, worker.output):
+                with suppress(KeyError, ValueError):  # already closed or unregistered with the worker's end
+                    self._selector.unregister(target)
+            if answer.fatal and worker.is_alive:
+                worker.end()
         later = self._later.pop(worker, None)
         if later is not None and answer.ok:
             return self.ask(worker, later)
@@ -211,16 +215,6 @@ def _too_late(question: _Question, timeout_s: float) -> Answer:
     question.worker.end()
     _, step, hint = answers.OPERATIONS[question.operation]
     return Answer(False, status=Status.TIMEOUT, fatal=True, reason=f"no end of {step} within {timeout_s:g} s{hint}")
-
-
-def _forget(selector: selectors.BaseSelector, worker: Worker, answer: Answer | None) -> None:
-    for target in (worker.sock, worker.output):
-        try:
-            selector.unregister(target)
-        except (KeyError, ValueError):
-            continue  # already closed or unregistered with the worker's end
-    if answer is not None and answer.fatal and worker.is_alive:
-        worker.end()
 
 
 def _hung_up(descriptor: Any) -> bool:
