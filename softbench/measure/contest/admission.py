@@ -3,7 +3,6 @@
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TypeVar
 
 from softbench.measure.contest.entrant import Ask, Entrant
@@ -61,8 +60,7 @@ def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: 
 
 
 def _fits_alone(entrant: Entrant, plan: Plan, ask: Ask, rng: random.Random) -> bool:
-    request = entrant.request("place", plan=asdict(entrant.plan(plan)), seed=rng.getrandbits(40))
-    answer = ask({entrant: request})[entrant]
+    answer = ask({entrant: entrant.placing(plan, rng)})[entrant]
     ask({entrant: entrant.request("release")})
     if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
         entrant.take(answer)

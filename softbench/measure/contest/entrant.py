@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
@@ -57,7 +58,6 @@ class Entrant:
     own_plan: Plan | None = None
     best_of: int = 1
     is_best: bool = True
-    is_captured: bool = True
     is_lost: bool = False
     seconds: float = 0.0
 
@@ -149,6 +149,10 @@ class Entrant:
             base |= {"case": asdict(case), "path": variant.path, "name": variant.declared_name, **operator_of(case.operator)}
             base |= {"source_hash": variant.source_hash, "params": dict(variant.params)}
         return base | more
+
+    def placing(self, common: Plan, rng: random.Random) -> dict[str, Any]:
+        """A request for new buffers, whose inputs are drawn anew."""
+        return self.request("place", plan=asdict(self.plan(common)), seed=rng.getrandbits(40))
 
     def record(self, case: Case, ideal_bytes: int, ideal_flops: int, reproduce: str) -> Record:
         if self.status is None:

@@ -133,7 +133,7 @@ class Preparation:
             if e.worker is not None and (e.worker in referees or e not in building or not found[w].ok)
         }
         for entrant, answer in answers.items():
-            if answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+            if answer.lacks_memory:
                 answers[entrant] = self._alone(entrant)
             self._pool.note(entrant, answers[entrant])
         return answers

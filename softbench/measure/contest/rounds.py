@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from softbench.measure.contest import steady, turns
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, contenders, possible, silent
@@ -139,17 +139,15 @@ class Heat:
         return [f"heat {self.number}: {self.stopped or open_ones}", *notes]
 
     def _place(self, active: list[Entrant]) -> list[Entrant]:
-        seeds = {e: self.rng.getrandbits(40) for e in active}
-        requests = {e: e.request("place", plan=asdict(e.plan(self.plan)), seed=seeds[e]) for e in active}
+        requests = {e: e.placing(self.plan, self.rng) for e in active}
         waves = [active[first : first + self.at_once] for first in range(0, len(active), self.at_once)]
         stay = []
         for entrant, answer in itertools.chain.from_iterable(self.ask({e: requests[e] for e in w}).items() for w in waves):
             if answer.ok:
                 stay.append(entrant)
-            elif answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+            elif answer.lacks_memory:
                 self._lacks_memory(entrant)
             elif "capture raised" in answer.reason and not answer.fatal:
-                entrant.is_captured = False
                 self.ns[entrant].clear()
                 entrant.notes.append(f"not ranked: it cannot be captured in a CUDA graph ({answer.reason})")
             else:
@@ -237,7 +235,7 @@ class Heat:
         is_shared = sum(not e.always_in_heats for e in self.entrants) > 1
         answers: dict[Entrant, Answer] = {}
         if self.clock != "wall":
-            answers = {e: a for e, a in self.ask(requests).items() if a.status is not Status.OUT_OF_MEMORY or a.fatal}
+            answers = {e: a for e, a in self.ask(requests).items() if not a.lacks_memory}
         for entrant in entrants:
             if entrant not in answers and self.clock != "wall":
                 turns.turn(entrant, self.ask, self.audit.add)
@@ -245,7 +243,7 @@ class Heat:
                     continue
             before = time.perf_counter_ns()
             answer = answers.get(entrant) or self.ask({entrant: requests[entrant]})[entrant]
-            if is_shared and answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+            if is_shared and answer.lacks_memory:
                 self._lacks_memory(entrant)
                 self.ask({entrant: entrant.request("release")})
             else:

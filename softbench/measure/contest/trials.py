@@ -6,7 +6,7 @@ The chosen variant then takes part in the contest with fresh samples, so that lu
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 
 from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
@@ -84,9 +84,8 @@ class Trials:
         """
         turns: dict[Entrant, list[int]] = {e: [] for e in part}
         for entrant in part:
-            plan, seed = entrant.plan(self.plan), self.rng.getrandbits(40)
-            answer = self.ask({entrant: entrant.request("place", plan=asdict(plan), seed=seed)})[entrant]
-            if len(part) > 1 and answer.status is Status.OUT_OF_MEMORY and not answer.fatal:
+            answer = self.ask({entrant: entrant.placing(self.plan, self.rng)})[entrant]
+            if len(part) > 1 and answer.lacks_memory:
                 self.ask({entrant: entrant.request("release")})
                 return None
             if not entrant.take(answer):

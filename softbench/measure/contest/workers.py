@@ -37,6 +37,11 @@ class Answer:
     traceback: tuple[str, ...] = ()
     output: str = ""
 
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether memory was lacking, of which others may have some to give back."""
+        return self.status is Status.OUT_OF_MEMORY and not self.fatal
+
 
 Then = Callable[[Worker, Answer], Mapping[Worker, Message]]
 
