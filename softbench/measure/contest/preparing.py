@@ -1,7 +1,7 @@
 """Imports, builds and checks every entrant in its own worker, before anything is timed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from softbench.cases import operators
@@ -18,24 +18,22 @@ _APART = 1 << 41
 """Between the seeds of an author's inputs and of those that are judged."""
 
 
+@dataclass
 class Preparation:
-    """Prepares entrants in parallel, as many as the GPU's memory holds; one at a time if the case is only checked."""
+    """Prepares entrants in parallel, as many as the GPU's memory holds; one at a time if the case is only checked.
 
-    def __init__(
-        self,
-        case: Case,
-        pool: WorkerPool,
-        timeout_s: float,
-        seed: int,
-        tell: Tell = silent,
-        plan: Callable[[], Plan | None] = lambda: None,
-        memory_bytes: int = 0,
-    ) -> None:
-        """memory_bytes is the GPU's; 0 on a CPU."""
-        self._case, self._pool, self._timeout_s, self._seed, self._tell = case, pool, timeout_s, seed, tell
-        self._plan, self._memory_bytes = plan, memory_bytes
-        self._field: Sequence[Entrant] = ()
-        self._is_again = False
+    memory_bytes is the GPU's; 0 on a CPU.
+    """
+
+    case: Case
+    pool: WorkerPool
+    timeout_s: float
+    seed: int
+    tell: Tell = silent
+    plan: Callable[[], Plan | None] = lambda: None
+    memory_bytes: int = 0
+    _field: Sequence[Entrant] = ()
+    _is_again: bool = False
 
     def run(self, entrants: Sequence[Entrant]) -> None:
         """Close the cells of entrants that fail; the others are ready afterwards.
@@ -45,8 +43,8 @@ class Preparation:
         """
         self._field = entrants
         while waiting := [e for e in entrants if e.is_open and not e.is_ready and e.mode != "compile"]:
-            self._pool.assign(waiting)
-            self._pool.match(waiting)
+            self.pool.assign(waiting)
+            self.pool.match(waiting)
             wave = {e.worker: e for e in reversed(waiting) if e.is_open and e.worker is not None}
             for entrant, answer in self._ask(dict(list(wave.items())[-self._at_once() :])).items():
                 self._advance(entrant, answer)
@@ -59,13 +57,13 @@ class Preparation:
 
         One takes the memory of the timed launches, and of four calls for the checks.
         """
-        if not self._case.timed:
+        if not self.case.timed:
             return 1
-        plan, moved = self._plan(), operators.moved_bytes(self._case)
-        if plan is None or not self._memory_bytes:
+        plan, moved = self.plan(), operators.moved_bytes(self.case)
+        if plan is None or not self.memory_bytes:
             return len(self._field)
-        held = plan.bytes_held(*moved, operators.over_bytes(self._case))
-        return max(1, int(_ROOM * self._memory_bytes / (held + 4 * sum(moved))))
+        held = plan.bytes_held(*moved, operators.over_bytes(self.case))
+        return max(1, int(_ROOM * self.memory_bytes / (held + 4 * sum(moved))))
 
     def again(self, entrants: Sequence[Entrant]) -> None:
         """Build entrants once more whose launches were dropped; they are not checked a second time."""
@@ -99,13 +97,13 @@ class Preparation:
 
     def _is_sealable(self, entrant: Entrant) -> bool:
         """Whether a hand-over is tried: the roof's kernels are the harness's own."""
-        return self._pool.device == "cuda" and entrant.mode == "measure" and entrant.role != "roof"
+        return self.pool.device == "cuda" and entrant.mode == "measure" and entrant.role != "roof"
 
     def _ask(self, wave: dict[Worker, Entrant]) -> dict[Entrant, Answer]:
         """Answers to the entrants' requests. What an author hands over goes to its referee at once, whose answer then counts."""
         requests = {w: self._request(e) for w, e in wave.items()}
         building = [e for e in wave.values() if self._is_sealable(e) and not e.tier]
-        ahead = self._pool.referees_ahead(building, self._case)
+        ahead = self.pool.referees_ahead(building, self.case)
 
         referees: set[Worker | None] = set()
 
@@ -113,17 +111,17 @@ class Preparation:
             entrant = wave.get(worker)
             if entrant not in building or not answer.ok:
                 return {}
-            self._pool.note(entrant, answer)
+            self.pool.note(entrant, answer)
             self._advance(entrant, answer)
             if entrant.tier == SEALED:
-                self._pool.assign([entrant])
-                self._pool.match([entrant])
+                self.pool.assign([entrant])
+                self.pool.match([entrant])
             if entrant.tier != SEALED or not entrant.is_open or entrant.worker is None:
                 return {}
             referees.add(entrant.worker)
             return {entrant.worker: self._request(entrant)}
 
-        found = gather(requests | ahead, self._timeout_s, self._say, then)
+        found = gather(requests | ahead, self.timeout_s, self._say, then)
         for worker in ahead.keys() - referees:
             if not found[worker].ok and worker.is_alive:
                 worker.end()
@@ -135,34 +133,34 @@ class Preparation:
         for entrant, answer in answers.items():
             if answer.lacks_memory:
                 answers[entrant] = self._alone(entrant)
-            self._pool.note(entrant, answers[entrant])
+            self.pool.note(entrant, answers[entrant])
         return answers
 
     def _request(self, entrant: Entrant) -> dict[str, Any]:
-        common: dict[str, Any] = {"case": self._case, "seed": self._seed, "is_checked": self._is_again}
+        common: dict[str, Any] = {"case": self.case, "seed": self.seed, "is_checked": self._is_again}
         if not self._is_sealable(entrant) or entrant.tier == OPEN:
             return entrant.request("prepare", **common)
         if entrant.tier == SEALED:
             return entrant.request("take", handed_over=entrant.handed_over, **common)
-        plan = self._plan()
-        return entrant.request("author", case=self._case, seed=self._seed + _APART, plan=plan and asdict(plan))
+        plan = self.plan()
+        return entrant.request("author", case=self.case, seed=self.seed + _APART, plan=plan and asdict(plan))
 
     def _say(self, answered: int) -> None:
         done = sum(e.is_ready or not e.is_open for e in self._field)
-        self._tell("compiling and checking", f"{done + answered} of {len(self._field)}")
+        self.tell("compiling and checking", f"{done + answered} of {len(self._field)}")
 
     def _alone(self, entrant: Entrant) -> Answer:
         """Out of memory counts only without buffers of others on the GPU.
 
         An author starts again: torch aborted at the first launch behind a capture that had lacked memory.
         """
-        self._pool.everyone("release", self._timeout_s)
+        self.pool.everyone("release", self.timeout_s)
         if self._is_sealable(entrant) and not entrant.tier and entrant.worker is not None:
             entrant.worker.end()
-            self._pool.assign([entrant])
+            self.pool.assign([entrant])
         if entrant.worker is None or not entrant.worker.is_alive:
             return Answer(False, status=Status.OUT_OF_MEMORY, reason="out of memory, and its process died of it", fatal=True)
-        return ask(entrant.worker, self._request(entrant), self._timeout_s)
+        return ask(entrant.worker, self._request(entrant), self.timeout_s)
 
     def _without_gpu(self, entrant: Entrant) -> None:
         """Settle as CHECKED in the interpreter or COMPILED for sm_90a, which is all that a machine without a GPU can do."""
@@ -180,10 +178,10 @@ class Preparation:
 
     def _compile(self, entrant: Entrant) -> bool:
         entrant.mode = "compile"
-        self._pool.assign([entrant])
+        self.pool.assign([entrant])
         if not entrant.is_open or entrant.worker is None:
             return False
-        request = entrant.request("compile", case=self._case)
-        answer = gather({entrant.worker: request}, self._timeout_s, self._say)[entrant.worker]
-        self._pool.note(entrant, answer)
+        request = entrant.request("compile", case=self.case)
+        answer = gather({entrant.worker: request}, self.timeout_s, self._say)[entrant.worker]
+        self.pool.note(entrant, answer)
         return entrant.take_kernels(answer)

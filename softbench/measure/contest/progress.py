@@ -42,24 +42,24 @@ class Progress:
         return f"{self.case.id}: {what}" if self.case else what
 
 
+@dataclass
 class CaseView:
     """One case as it is displayed; heat is the one that is running. Without arguments nothing is displayed."""
 
-    def __init__(
-        self, case: Case | None = None, entrants: Sequence[Entrant] = (), show: Callable[[Progress], None] = lambda progress: None
-    ) -> None:
-        self._case, self._entrants, self._show = case, entrants, show
-        self.heat: Heat | None = None
+    case: Case | None = None
+    entrants: Sequence[Entrant] = ()
+    show: Callable[[Progress], None] = lambda progress: None
+    heat: Heat | None = None
 
     def tell(self, stage: str, step: str = "", *, amid_rounds: bool = False) -> None:
-        self._show(Progress(stage, self._case, step, self.players, amid_rounds))
+        self.show(Progress(stage, self.case, step, self.players, amid_rounds))
 
     def players(self) -> list[Player]:
         """The chosen ones: the fastest first, then those that cannot lead, then those without a time."""
         times = self._times()
         right = {e: ns for e, (ns, _) in times.items() if e.status is None or e.status.is_success}
         behind = {e for e in times if e.role != "roof"} - contenders(right).keys()
-        seen = [e for e in self._entrants if e.is_best and (e.role != "roof" or e in times)]
+        seen = [e for e in self.entrants if e.is_best and (e.role != "roof" or e in times)]
         seen.sort(key=lambda e: (e not in times, e in behind, times.get(e, (0.0, None))[0], not e.is_open))
         states = [OPEN if e in right and e in behind and e.role == "entrant" else self._state(e, e in times) for e in seen]
         return [Player(e.variant.id, e.role, s, *times.get(e, (None, None))) for e, s in zip(seen, states, strict=True)]
@@ -67,7 +67,7 @@ class CaseView:
     def _times(self) -> dict[Entrant, tuple[float, float | None]]:
         """(ns per launch, % of the roof of the same heat) of all entrants with a sample, by the last heat of each."""
         heats: dict[int, dict[Entrant, float]] = {}
-        for entrant in self._entrants:
+        for entrant in self.entrants:
             for samples in entrant.samples:
                 if samples.clock in ("graph", "wall"):
                     heats.setdefault(samples.heat, {})[entrant] = stats.per_launch_ns(samples)
