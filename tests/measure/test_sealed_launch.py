@@ -86,7 +86,7 @@ def test_the_checks_free_no_memory_that_a_placement_shares(fake):
     shared, own = (AT, PIECE), (AT + PIECE, PIECE)
     units = (replace(ONE, pieces=(0, 1)), replace(OTHER, pieces=(0, 1)), TIMED)
     sealed = launch_of(fake, replace(FOUND, pieces=(shared, own), units=units))
-    sealed.stream(SOFTMAX, CASE, Plan(3, 2, "cold"), 5, 1)
+    sealed.stream(Plan(3, 2, "cold"), 5, 1)
     sealed.free()
     assert fake.freed == [own, own]
     sealed.close()
@@ -94,7 +94,7 @@ def test_the_checks_free_no_memory_that_a_placement_shares(fake):
 
 
 def test_a_stream_has_a_placement_s_inputs_and_its_own_launches(fake):
-    found = launch_of(fake).stream(SOFTMAX, CASE, Plan(3, 2, "cold"), 5, 1)
+    found = launch_of(fake).stream(Plan(3, 2, "cold"), 5, 1)
     assert (found.replays, found.calls, found.kernels) == (1, 1, 2)
     for number, address in enumerate((AT, AT + 64 * KIB)):
         (x,) = SOFTMAX.make_inputs(CASE, "cpu", 5 + number)
@@ -116,7 +116,7 @@ def test_an_output_may_be_the_overwritten_input(fake, tmp_path):
         assert torch.equal(x, kept)
         assert torch.equal(fake.found, x.flatten())
     sealed.bare(*sealed.places)
-    assert sealed.stream(operator, in_place.CASE, Plan(2, 2, "cold"), 5, 1).calls == 1
+    assert sealed.stream(Plan(2, 2, "cold"), 5, 1).calls == 1
     with pytest.raises(BadHandOver, match="overlap"):
         launch_of(fake, replace(found, units=(ONE, OTHER, found.units[2])))
     with pytest.raises(Incorrect, match="not in the memory of input 0"):
@@ -126,7 +126,7 @@ def test_an_output_may_be_the_overwritten_input(fake, tmp_path):
 
 def test_other_launches_than_were_asked_for_are_refused(fake):
     with pytest.raises(BadHandOver, match="other launches"):
-        launch_of(fake).stream(SOFTMAX, CASE, Plan(4, 2, "cold"), 5, 1)
+        launch_of(fake).stream(Plan(4, 2, "cold"), 5, 1)
     fake.base = BASES[1]
     with pytest.raises(BadHandOver, match="addresses that this process does not have"):
         launch_of(fake)

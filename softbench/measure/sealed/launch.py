@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from softbench.cases.operators import Operator, overwritten
+from softbench.cases import operators
 from softbench.cases.operators.outputs import as_tuple
 from softbench.measure.check.in_place import taken_out
 from softbench.measure.clocks import GraphPlacement, Placement, spacer
@@ -33,7 +33,7 @@ class SealedLaunch:
     def __init__(self, package: Package, memory: Memory, like: Sequence[Tensor], case: Case) -> None:
         import torch
 
-        self._case, self._over = case, overwritten(case.operator)
+        self._case, self._operator, self._over = case, operators.get(case.operator), operators.overwritten(case.operator)
         self._torch, self._package = torch, package
         if package.found.base != memory.base:
             raise BadHandOver("it names addresses that this process does not have")
@@ -109,30 +109,30 @@ class SealedLaunch:
         self.free()
         self._rebuilt.close()
 
-    def place(self, operator: Operator, case: Case, plan: Plan, seed: int) -> SealedPlacement:
+    def place(self, plan: Plan, seed: int) -> SealedPlacement:
         """Put new memory behind the timed launches, and draw their inputs."""
         kept = spacer("cuda")
-        unit = self._drawn(operator, case, plan, seed)
+        unit = self._drawn(plan, seed)
         del kept
-        buffers = Placement(operator, case, "cuda", plan, seed, unit.inputs)
+        buffers = Placement(self._operator, self._case, "cuda", plan, seed, unit.inputs)
         buffers.outputs += unit.outputs
         self._torch.cuda.empty_cache()
         return SealedPlacement(unit, buffers, is_warm=plan.cache == "warm")
 
-    def stream(self, operator: Operator, case: Case, plan: Plan, seed: int, calls: int) -> Stream:
+    def stream(self, plan: Plan, seed: int, calls: int) -> Stream:
         """At least 2 * `calls` timed launches in a row, for a profiler."""
-        unit = self._drawn(operator, case, plan, seed)
+        unit = self._drawn(plan, seed)
         self._torch.cuda.synchronize()
         return stream(self._package, calls, unit.replay_of)
 
-    def _drawn(self, operator: Operator, case: Case, plan: Plan, seed: int) -> SealedUnit:
+    def _drawn(self, plan: Plan, seed: int) -> SealedUnit:
         """The timed launches in new memory, with inputs."""
         unit = next(iter(self._timed), None)
         if unit is None or unit.counts != (plan.launches, plan.inputs):
             raise BadHandOver("it names other launches than were asked for")
         unit.renew()
         for number, places in enumerate(unit.inputs):
-            operator.refill(case, places, seed + number)
+            self._operator.refill(self._case, places, seed + number)
         return unit
 
 

@@ -59,7 +59,7 @@ class RefereeHandler(RequestHandler):
         return {"kernels": kernels, "digest": package.digest, "accuracy": accuracy and asdict(accuracy)}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
-        return slot.launch.place(self.operator, self.case, plan, seed)
+        return slot.launch.place(plan, seed)
 
     def do_cold(self, request: Message) -> Message:
         self.phase = "launch"

@@ -51,14 +51,14 @@ def referee(request: Message) -> None:
     counts: list[Message] = []
     proving.take_operator(request)
     case, seed = case_of(request["case"]), request["seed"]
-    operator = operators.get(case.operator)
+    like = operators.get(case.operator).make_inputs(case, "meta", seed)
     torch.cuda.synchronize()
     for sealed in request["sealed"]:
         if counts:
             profiled(lambda: mark(request["marker"]), 1)
         package = handover.read(Path(sealed["handed_over"]), sealed["digest"])
-        launch = SealedLaunch(package, memory, operator.make_inputs(case, "meta", seed), case)
-        found = launch.stream(operator, case, Plan(**request["plan"]), seed, request["calls"])
+        launch = SealedLaunch(package, memory, like, case)
+        found = launch.stream(Plan(**request["plan"]), seed, request["calls"])
         profiled(found.replay, found.replays)
         counts.append({"calls": found.calls, "launched": found.kernels, "unseen": found.unseen})
         launch.close()
