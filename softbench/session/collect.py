@@ -31,6 +31,24 @@ def end(error: InputError) -> NoReturn:
     pytest.exit(f"softbench: {error}", returncode=code)
 
 
+@contextlib.contextmanager
+def ending() -> Iterator[None]:
+    """End the command if the block finds that no further cell can be kept, or run."""
+    try:
+        yield
+    except InputError as error:
+        end(error)
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """End the command, before anything is measured, with what the block finds wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise pytest.UsageError(f"softbench: {error}") from None
+
+
 def _failure_text(record: Record) -> str:
     """Why a cell failed, where in its author's file, and how to repeat it."""
     where = ["", *record.traceback, ""] if record.traceback else []
@@ -40,7 +58,7 @@ def _failure_text(record: Record) -> str:
 class Collecting:
     """The hooks by which pytest finds the cells."""
 
-    def __init__(self, config: pytest.Config, bench: Bench, takes: Callable[[Variant], bool] = lambda variant: True) -> None:
+    def __init__(self, config: pytest.Config, bench: Bench, takes: Callable[[Variant], bool]) -> None:
         """takes says whether the cells of a variant run."""
         self._config, self._bench, self._takes, self._shapes = config, bench, takes, bench.settings.shapes
         is_named = config.args_source is pytest.Config.ArgsSource.ARGS
@@ -110,13 +128,11 @@ class Collecting:
         if self._bench.selection.takes_part and not self._config.option.collectonly:
             if packages.is_missing("torch"):
                 raise pytest.UsageError(f"softbench: {packages.advice('torch')}")
-            try:
+            with refusing():
                 if self._bench.settings.debug:
                     debugging.require_one([item.nodeid for item in cells])
                 else:
                     self._bench.journal.open()
-            except InputError as error:
-                raise pytest.UsageError(f"softbench: {error}") from None
 
 
 class ShapesFolder(pytest.Collector):
@@ -184,6 +200,7 @@ def _cell(request: pytest.FixtureRequest) -> None:
 class CellItem(pytest.Function):
     """One variant on one case. A Function, so that pytest-benchmark's fixture serves it."""
 
+    bench: Bench
     case: Case
     variant: Variant
     outcome: Record | None = None
@@ -196,8 +213,6 @@ class CellItem(pytest.Function):
         file.fixtures = item._fixtureinfo
         item.case, item.variant, item.bench = parent.case, variant, parent.bench
         return item
-
-    bench: Bench
 
     @property
     def will_run(self) -> bool:

@@ -17,7 +17,7 @@ from softbench.records.shards import Shard
 from softbench.render import tables
 from softbench.session import ahead, debugging, github, multi_gpu, page, replay, resuming, settings, watching
 from softbench.session.bench import Bench
-from softbench.session.collect import CellItem, Collecting, end
+from softbench.session.collect import CellItem, Collecting, ending
 from softbench.session.events import Events
 from softbench.session.journal import Journal
 from softbench.session.listener import Listener
@@ -36,8 +36,7 @@ def start(config: pytest.Config) -> None:
         chosen = settings.read(config, preferred, default_profile)
         _refuse_other_gpu(chosen)
         if chosen.debug and seats:
-            why = "--softbench-debug runs a cell in this process, and -n in others; leave one out"
-            raise settings.SettingsError(why)
+            raise settings.SettingsError("--softbench-debug runs a cell in this process, and -n in others; leave one out")
         watch = watching.joined(config, chosen)
         chosen = orders.settings(chosen) if orders else watch.compared(chosen) if watch else chosen
         chosen = replace(chosen, seed=resuming.seed_of(chosen))
@@ -141,11 +140,8 @@ class BenchSession:
         if (records := self._journal.record_file) is not None:
             self._events.begin(records, len(self._selection.takes_part))
         if self._measures_ahead(session):
-            with contextlib.closing(self._live):
-                try:
-                    self.bench.measure()
-                except InputError as error:
-                    end(error)
+            with contextlib.closing(self._live), ending():
+                self.bench.measure()
         result = yield
         if self._is_worker and not (session.shouldfail or session.shouldstop):
             self._config.workeroutput[multi_gpu.REPEATS] = self.bench.repeat()  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import pytest
 
 from softbench.model import Case, Variant
 from softbench.records import shards
-from softbench.session.collect import end
+from softbench.session.collect import ending, refusing
 from softbench.session.journal import Journal
 from softbench.session.multi_gpu import hosts, scheduling
 from softbench.session.multi_gpu.replacing import Replacing
@@ -38,7 +38,7 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Create the run's file, or find the one to resume, before the first worker is started."""
-        with _one_line():
+        with refusing():
             self._journal.start()
         dsession = session.config.pluginmanager.get_plugin("dsession")
         self._replacing = Replacing(dsession, self._note, f"--softbench-resume={self._journal.begin().run_id}")
@@ -75,7 +75,7 @@ class Controller:
                 self._cells[nodeid] = case, variant
                 self._selection.add(case, variant)
         if self._cells:
-            with _one_line():
+            with refusing():
                 self._journal.open()
 
     @pytest.hookimpl(tryfirst=True)
@@ -83,7 +83,7 @@ class Controller:
         """With its first report a case is complete, and comes along."""
         case, _ = self._cells.get(report.nodeid, (None, None))
         if getattr(report, "softbench_status", "") and case is not None:
-            with _end():
+            with ending():
                 self._journal.merge(report.node.gateway.id, case, vars(report).pop("softbench_records", ""))
 
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
@@ -95,7 +95,7 @@ class Controller:
         if error is None:
             if text := node.workeroutput.get(ERROR):
                 pytest.exit(text, returncode=pytest.ExitCode.INTERRUPTED)
-            with _end():
+            with ending():
                 self._journal.repeat(shards.unpack(name, node.workeroutput.get(REPEATS, "")))
             self._replacing.ended(node)
 
@@ -121,20 +121,3 @@ class Controller:
             self._journal.put_in_order()
             if not self._journal.settings.resume and not self._cells and (run := self._journal.record_file):
                 run.unlink()
-
-
-@contextlib.contextmanager
-def _one_line() -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        raise pytest.UsageError(f"softbench: {error}") from None
-
-
-@contextlib.contextmanager
-def _end() -> Iterator[None]:
-    """End the run: what cannot be kept need not be measured."""
-    try:
-        yield
-    except InputError as error:
-        end(error)
