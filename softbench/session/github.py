@@ -87,8 +87,8 @@ class GitHubReport:
         return ""
 
 
-def is_here(environment: Mapping[str, str] = os.environ) -> bool:
-    return environment.get("GITHUB_ACTIONS") == "true"
+def is_here() -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def _line(path: Path, variant: Variant) -> int:

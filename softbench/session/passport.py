@@ -117,7 +117,7 @@ def _distribution(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.match(r"\s*([\w.-]*)", requirement)[1]).lower()  # type: ignore[index]
 
 
-def difference(passport: Passport, variants: Sequence[Variant] = ()) -> str:
+def difference(passport: Passport, variants: Sequence[Variant]) -> str:
     """Why a run cannot be resumed on this machine, or "".
 
     Packages that only the variants of this command require do not matter: nothing in the run has used them.

@@ -190,8 +190,9 @@ class Measuring:
                 continue
             self.view.tell("host time of a call", entrant.variant.id)
             found = self._call(entrant, card.l2_bytes if plan.cache == "warm" else 0)
-            for clock in (clock for clock in clocks if found.get(clock)):
-                entrant.samples.append(Samples(clock, 1, found[clock], "cold" if clock == "cold" else ""))
+            for clock in clocks:
+                if found.get(clock):
+                    entrant.samples.append(Samples(clock, 1, found[clock], "cold" if clock == "cold" else ""))
 
     def _call(self, entrant: Entrant, flush: int) -> dict[str, Any]:
         """Host times of calls from the author's process; if flush is not 0, cold launches from where the graph is timed."""

@@ -272,7 +272,7 @@ def lying(x: Tensor, scale: int) -> Tensor:
     return seen(x if x.is_contiguous() else x.mT, scale)
 
 
-def seen(x: Tensor, scale: int = 1) -> Tensor:
+def seen(x: Tensor, scale: int) -> Tensor:
     """The bits of a tensor, in order, as integers of `scale` elements."""
     return x.contiguous().view(-1).view(word(x.element_size() * scale))
 

@@ -30,7 +30,7 @@ class SealedUnit:
         rebuilt: Rebuilt,
         like: Sequence[Tensor],
         slack: Slack,
-        over: Container[int] = (),
+        over: Container[int],
     ) -> None:
         self._unit, self._package, self._memory, self._rebuilt, self._slack = unit, package, memory, rebuilt, slack
         found = package.found

@@ -17,7 +17,7 @@ DURATIONS_NS = (20_000, 100_000, 500_000)
 """Three, so that a clock's rate can be told from a constant per kernel; about as long as what is measured."""
 ATTEMPTS = 3
 """A clock that misreads is tried again: another process may have used the GPU at that moment."""
-_LAUNCHES = 10
+_PLAN = Plan(10, 1, "")
 _TURNS = 9
 _CALL_READINGS = 10
 """Readings of the call clock, each of eight groups of 12 calls: about 300 calls of each duration."""
@@ -51,12 +51,11 @@ def calibrate(
     """
 
     def by_graph(made: Sequence[Launch]) -> list[float]:
-        placed = (graph.place(_operator(), _CASE, launch, Plan(_LAUNCHES, 1, ""), 0, None) for launch in made)
-        return [_median([[place.turn() for _ in range(_TURNS)]]) / _LAUNCHES for place in placed]
+        placed = (graph.place(_operator(), _CASE, launch, _PLAN, 0, None) for launch in made)
+        return [_median([[place.turn() for _ in range(_TURNS)]]) / _PLAN.launches for place in placed]
 
     def by_device(made: Sequence[Launch]) -> list[float]:
-        plan = Plan(_LAUNCHES, 1, "")
-        return [_median(device.samples(_operator(), _CASE, launch, plan, 0, l2_bytes)) for launch in made]
+        return [_median(device.samples(_operator(), _CASE, launch, _PLAN, 0, l2_bytes)) for launch in made]
 
     found = [_checked("graph", by_graph, launches), _checked("call", lambda made: _by_call(graph, made, wait), launches)]
     if device is not None:

@@ -2,7 +2,7 @@
 
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from softbench.texts import printable
@@ -91,7 +91,7 @@ def crash_place(frames: Sequence[str], family: str) -> str:
 
 
 def bounded(lines: Iterable[str], folders: Sequence[Path] = ()) -> tuple[str, ...]:
-    """The last lines, at most `MOST_BYTES` together, printable and with short paths."""
+    """The last lines, at most `MOST_BYTES` together, printable and with short paths, without blank ones at the ends."""
     given, left = list(lines), MOST_BYTES
     kept: list[str] = []
     for line in reversed(given[-MOST_LINES:]):
@@ -102,10 +102,11 @@ def bounded(lines: Iterable[str], folders: Sequence[Path] = ()) -> tuple[str, ..
             break
         kept.append(text)
     kept += [CUT] if len(kept) < len(given) else []
-    return tuple(_without_blank_ends(kept[::-1]))
+    said = [i for i, line in enumerate(kept) if line]
+    return tuple(reversed(kept[said[0] : said[-1] + 1])) if said else ()
 
 
-def portable(text: str, folders: Sequence[Path] = ()) -> str:
+def portable(text: str, folders: Sequence[Path]) -> str:
     """Text without folders that exist on this machine only; an author's file keeps its family's name."""
     if "/" not in text:
         return text
@@ -119,8 +120,3 @@ def portable(text: str, folders: Sequence[Path] = ()) -> str:
 def _short(folders: str) -> str:
     library = _LIBRARY.match(folders)
     return folders[library.end() :] if library else ""
-
-
-def _without_blank_ends(lines: list[str]) -> Iterator[str]:
-    said = [i for i, line in enumerate(lines) if line]
-    return iter(lines[said[0] : said[-1] + 1] if said else [])

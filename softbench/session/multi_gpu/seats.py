@@ -40,7 +40,7 @@ def seats(count: int) -> tuple[Seat, ...]:
         )
     ids = [card.id for card in known] or [""] * count
     shares = share([local_cores(card.pci, cores) for card in known] or [cores] * count)
-    return tuple(Seat(names[i], ids[i], shares[i]) for i in range(count))
+    return tuple(map(Seat, names, ids, shares))
 
 
 def places(crew: Sequence[Seat]) -> dict[str, Any]:
