@@ -15,10 +15,13 @@ from typing import Any
 from softbench.cases import environments
 from softbench.measure import procfs
 from softbench.measure.contest.orphans import Orphans
-from softbench.measure.contest.tail import Tail
 from softbench.measure.worker import writable
+from softbench.measure.worker.traces import FAULT
+from softbench.texts import printable
 
 START_TIMEOUT_S, _REAP_TIMEOUT_S, _SAY_S = 90.0, 20.0, 0.5
+_MOST_PRINTED = 16_000
+"""Bytes of what a worker prints that are kept: the last ones."""
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 """Signals that a process causes by a fault of its own."""
 _FIND = f"""
@@ -126,7 +129,7 @@ class Worker:
         self.is_alive = True
         self.author: Worker | None = None
         """Of a referee: the worker whose hand-overs it takes."""
-        self._tail = Tail()
+        self._printed = b""
         self.is_lost = False
         """The forkserver has ended with it, or does not answer."""
         self.was_killed = False
@@ -141,16 +144,16 @@ class Worker:
                 return
             if not chunk:
                 return
-            self._tail.feed(chunk)
+            self._printed = (self._printed + chunk)[-_MOST_PRINTED:]
 
     def forget_output(self) -> None:
         """Forget what was printed before a case is sent."""
         self.drain()
-        self._tail.forget()
+        self._printed = b""
 
     @property
     def printed(self) -> str:
-        return self._tail.text
+        return self._printed.decode(errors="replace")
 
     def cpu_ns(self) -> int:
         """Processor time so far of its processes, ended ones included; in steps of 10 ms."""
@@ -180,8 +183,9 @@ class Worker:
 
     @property
     def last_words(self) -> str:
-        """The last printed line that says something."""
-        return self._tail.last_words
+        """The last line that the process itself printed and that says something."""
+        lines = [line.strip() for line in self.printed.rsplit(FAULT, 1)[0].splitlines() if line.strip()]
+        return printable(lines[-1])[:200] if lines else ""
 
     def end(self, *, kill: bool = True) -> int | None:
         """End the process and its group; its exit code."""
