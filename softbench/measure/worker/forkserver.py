@@ -163,7 +163,6 @@ def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) 
         from softbench.measure.worker import serving
 
         serving.serve(socket.socket(fileno=worker_fd))
-        code = wire.LOST_CONNECTION
     except wire.Closed:
         code = wire.LOST_CONNECTION
     except BaseException:
@@ -176,10 +175,8 @@ def _become_worker(worker_fd: int, output_fd: int, environment: dict[str, str]) 
 
 def _flush_and_exit(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(Exception):  # closed or replaced by the implementation
             stream.flush()
-        except Exception:  # closed or replaced by the implementation
-            continue
     os._exit(code)
 
 
@@ -198,10 +195,8 @@ def _reap(pid: int) -> int:
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _kill_strays(workers: set[int]) -> None:
@@ -218,9 +213,7 @@ def _kill_all_children() -> None:
     while (pids := procfs.children(os.getpid())) and time.monotonic() < deadline:
         for pid in pids:
             _kill_group(pid)
-            try:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)
-            except (ProcessLookupError, ChildProcessError):
-                pass
         time.sleep(0.01)

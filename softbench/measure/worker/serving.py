@@ -16,17 +16,14 @@ REFEREE = "referee"
 
 
 def serve(sock: socket.socket) -> None:
-    """Answer requests until the parent ends. The first request, "hello", names the device."""
+    """Answer requests; raises Closed when the parent ends. The first request, "hello", names the device."""
     process_limits.set_always()
     faults.speak_up()
     handler: RequestHandler | None = None
     pid = os.getpid()
     while True:
-        try:
-            request = wire.receive(sock)
-            identity = request.pop("id", "")
-        except wire.Closed:
-            return
+        request = wire.receive(sock)
+        identity = request.pop("id", "")
         try:
             if handler is None:
                 handler = _made(request["device"], request.get("role", ""))
