@@ -9,7 +9,6 @@ import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
@@ -22,10 +21,7 @@ def is_possible() -> bool:
     """Whether a worker can have a namespace here; a process tries. SOFTBENCH_NAMESPACES=off switches them off."""
     if os.environ.get("SOFTBENCH_NAMESPACES") == "off":
         return False
-    outer = os.fork()
-    if outer == 0:
-        _exit_by(_try)
-    return os.waitpid(outer, 0)[1] == 0
+    return _holds(_try)
 
 
 def leave() -> None:
@@ -54,29 +50,26 @@ def arrive(number: int) -> None:
 def _try() -> bool:
     leave()
     number = os.getpid()
-    first = os.fork()
-    if first == 0:
-        _exit_by(lambda: _try_inside(number))
-    return os.waitpid(first, 0)[1] == 0
+    return _holds(lambda: _try_inside(number))
 
 
 def _try_inside(number: int) -> bool:
     arrive(number)
-    worker = os.fork()
-    if worker == 0:
-        _exit_by(lambda: os.getpid() == int(os.readlink("/proc/self")) > number)
-    return os.waitpid(worker, 0)[1] == 0
+    return _holds(lambda: os.getpid() == int(os.readlink("/proc/self")) > number)
 
 
-def _exit_by(check: Callable[[], bool]) -> NoReturn:
-    """End this process, with exit code 0 if the check holds."""
-    code = 1
-    try:
-        code = 0 if check() else 1
-    except (OSError, ValueError):
-        pass
-    finally:
-        os._exit(code)
+def _holds(check: Callable[[], bool]) -> bool:
+    """Whether a check holds in a child of this process."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if check() else 1
+        except (OSError, ValueError):
+            pass
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _unshare(flags: int) -> None:
