@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from softbench import resources
 from softbench.texts import InputError, share
 
 DEFAULT_BUDGET_S = 10.0
@@ -112,6 +113,8 @@ _FLAGS = (
     ("--softbench-no-page", "write no page (about 2 MB) at the end; softbench report RUN makes it from the records"),
     ("--softbench-registers", "build each timed kernel once more and record its registers, stack and shared memory"),
 )
+_SET = ("any-gpu", "traffic", "device-clock", "registers", "no-page", "full-size", "debug", "quick", "watch")
+"""Those of them that are settings."""
 
 
 def add_options(group: Any) -> None:
@@ -155,16 +158,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         axes=tuple((name, option(name)) for name in AXES),
         seed=_integer("seed", option("seed")),
         expected_gpu=option("expect-gpu"),
-        any_gpu=option("any-gpu"),
         resume=option("resume"),
-        traffic=option("traffic"),
-        device_clock=option("device-clock"),
-        registers=option("registers"),
-        no_page=option("no-page"),
-        full_size=option("full-size"),
-        debug=option("debug"),
-        quick=option("quick"),
-        watch=option("watch"),
         baseline=_one_of_two(option("baseline"), option("against")),
         against=tuple(option("against")),
         events=_path("events", root, option("events")) if option("events") else None,
@@ -173,6 +167,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         drawn=_drawn("drawn", option("drawn"), 0, MOST_DRAWN),
         drawn_from=_drawn("drawn-from", option("drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED),
         selection=_selection(",".join(profiles), option),
+        **{name.replace("-", "_"): option(name) for name in _SET},
     )
 
 
@@ -198,23 +193,16 @@ def _selection(profiles: str, option: Callable[[str], Any]) -> str:
 
 
 def _shapes(root: Path, given: str) -> Path:
-    from softbench import resources
-
-    if given:
-        return _path("shapes", root, given).resolve()
-    return resources.shapes_of(root)
+    return _path("shapes", root, given).resolve() if given else resources.shapes_of(root)
 
 
 def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
-    from softbench import resources
-
     own = (_path("impls", root, folder).resolve() for folder in given)
     return tuple(dict.fromkeys([resources.bundled_impls().resolve(), *own]))
 
 
 def _operators(root: Path, shapes: Path, given: list[str]) -> tuple[Path, ...]:
     """Those given, else the folder next to shapes.yaml; with the bundled shapes.yaml, in the folder of the command."""
-    from softbench import resources
     from softbench.cases import operator_files
 
     is_bundled = shapes == resources.bundled_shapes().resolve()
