@@ -91,17 +91,12 @@ class Selection:
         """The variants that take part in a case, before -k and its like."""
         return tuple(v for v in self.variants if v.operator == case.operator and self.ladders.admit(v, case))
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """CASE::VARIANT of all cells, before -k and its like."""
-        return tuple(f"{case.id}::{variant.id}" for case in self.cases for variant in self.candidates(case))
-
     def nothing(self, keyword: str) -> str:
         """Why -k or another option leaves no cell: files that are not Python, a word that no cell has, what it may have meant."""
         return "".join(f"{why}; " for why in self.unread) + self._unselected(keyword)
 
     def _unselected(self, keyword: str) -> str:
-        cells = self.cells
+        cells = [f"{case.id}::{variant.id}" for case in self.cases for variant in self.candidates(case)]
         text = "\n".join(cells).lower()
         unknown = next((word for word in _wanted_words(keyword) if word.lower() not in text), "")
         listing = "pytest --softbench --collect-only -q lists them"

@@ -18,9 +18,7 @@ A100 = replace(H200, name="NVIDIA A100-SXM4-80GB", sm=80)
 @pytest.fixture
 def installed(monkeypatch):
     found = {"triton": "3.6.0", "whole": "3", "torch": "2.13.0a0+gitabc", "nvidia-cutlass-dsl": "4.8.0.dev1"}
-
     monkeypatch.setattr(packages, "installed", lambda name, path: SimpleNamespace(version=found[name]) if name in found else None)
-    return found
 
 
 MISSING = [

@@ -56,20 +56,20 @@ def gone():
     return process.pid
 
 
-def found(nvml):
+def found():
     return list(OtherProcesses(device.Monitor(CARD)).names().values())
 
 
 def test_a_stranger_is_named_without_its_arguments(nvml, stranger):
     nvml.graphics = {stranger: None}
-    assert found(nvml) == [f"{TRAIN} (pid {stranger})"]
+    assert found() == [f"{TRAIN} (pid {stranger})"]
     nvml.compute, nvml.graphics = {stranger: 4_200_000_000}, None
-    assert found(nvml) == [f"{TRAIN} (pid {stranger}, 4.2 GB)"]
+    assert found() == [f"{TRAIN} (pid {stranger}, 4.2 GB)"]
 
 
 def test_we_ourselves_and_what_we_started_do_not_count(nvml, child):
     nvml.compute = {os.getpid(): 1, child.pid: 1}
-    assert found(nvml) == []
+    assert found() == []
 
 
 @pytest.mark.parametrize("owner", ["parent", "stranger"])
@@ -82,7 +82,7 @@ def test_a_worker_of_another_run_only_waits(nvml, owner, monkeypatch):
         nvml.compute = {worker.pid: 1}
         if owner == "stranger":
             nvml.compute[1] = 1
-        assert [text.partition("(")[2] for text in found(nvml)] == ["pid 1, 0.0 GB)"] * (owner == "stranger")
+        assert [text.partition("(")[2] for text in found()] == ["pid 1, 0.0 GB)"] * (owner == "stranger")
     finally:
         forkserver.close()
         worker.end(kill=False)

@@ -42,15 +42,12 @@ def captured(stream: Any) -> Iterator[c_void_p]:
         yield graph
     except Exception as error:
         driver.driver().status("cuStreamEndCapture")(raw, byref(graph))
-        raise Unsealable(f"it cannot be captured in a CUDA graph ({type(error).__name__}: {_line(error)})") from error
+        said = " ".join(str(error).split())[:200]
+        raise Unsealable(f"it cannot be captured in a CUDA graph ({type(error).__name__}: {said})") from error
     try:
         driver.driver().cuStreamEndCapture(raw, byref(graph))
     except driver.DriverError as error:
         raise Unsealable(f"it cannot be captured in a CUDA graph ({error})") from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 class Capture:
