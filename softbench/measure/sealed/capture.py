@@ -137,7 +137,7 @@ class Capture:
         if kind.value == COPY:
             copy = driver.CopyParams()
             driver.driver().cuGraphMemcpyNodeGetParams(c_void_p(handle), byref(copy))
-            if {copy.source.kind, copy.target.kind} - {driver.DEVICE_MEMORY, driver.UNIFIED_MEMORY}:
+            if not copy.is_on_device:
                 raise Unsealable("it copies between the host and the GPU")
             self._own([copy.source.address, copy.target.address], "a copy")
             return Node(COPY, self._builder.add(bytes(copy)))

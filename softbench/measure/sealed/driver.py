@@ -9,17 +9,12 @@ from typing import Any
 KERNEL, COPY, FILL, EMPTY = 0, 1, 2, 5
 """Types of graph nodes that can be rebuilt."""
 ATTRIBUTE_BYTES = 64
-DEVICE_MEMORY = 2
-UNIFIED_MEMORY = 4
-"""The kinds of memory that a copy between addresses of the device names."""
+_DEVICE_MEMORY = {2, 4}
+"""The kinds of memory that a copy between addresses of the device names: a device's, and unified."""
 
 
 class DriverError(RuntimeError):
-    """A call of the driver that failed; `name` is the error's, as CUDA_ERROR_OUT_OF_MEMORY."""
-
-    def __init__(self, call: str, name: str) -> None:
-        super().__init__(f"{call}: {name}")
-        self.name = name
+    """A call of the driver that failed; the message has its name and the error's, as CUDA_ERROR_OUT_OF_MEMORY."""
 
 
 class KernelParams(ctypes.Structure):
@@ -60,6 +55,10 @@ class CopyParams(ctypes.Structure):
         ("source", _Side), ("target", _Side), ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t),
     )  # fmt: skip
 
+    @property
+    def is_on_device(self) -> bool:
+        return {self.source.kind, self.target.kind} <= _DEVICE_MEMORY
+
 
 class _Location(ctypes.Structure):
     _fields_ = (("kind", c_int), ("number", c_int))
@@ -90,7 +89,7 @@ class Driver:
 
         def checked(*arguments: Any) -> None:
             if code := call(*arguments):
-                raise DriverError(name, self._name_of(code))
+                raise DriverError(f"{name}: {self._name_of(code)}")
 
         setattr(self, name, checked)
         return checked

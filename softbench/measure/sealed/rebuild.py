@@ -14,7 +14,6 @@ from softbench.model import KernelResources
 
 _SHARED, _STACK, _REGISTERS = 1, 3, 4
 _LONGEST_NAME = 120
-_DEVICE_MEMORY = (driver.DEVICE_MEMORY, driver.UNIFIED_MEMORY)
 
 
 class Rebuilt:
@@ -91,7 +90,7 @@ class Rebuilt:
             cuda.cuGraphAddMemsetNode(byref(handle), graph, others, count, byref(fill), context)
         elif node.kind == COPY:
             copy = _structure(CopyParams, raw)
-            if copy.source.kind not in _DEVICE_MEMORY or copy.target.kind not in _DEVICE_MEMORY:
+            if not copy.is_on_device:
                 raise BadHandOver("it copies between the host and the GPU")
             cuda.cuGraphAddMemcpyNode(byref(handle), graph, others, count, byref(copy), context)
         else:
