@@ -190,7 +190,7 @@ class BenchSession:
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
         """A worker that gives up tells the controller why, since its output is not shown."""
         if self._is_worker and isinstance(excinfo.value, pytest.exit.Exception):
-            multi_gpu.give_up(self._config, str(excinfo.value))
+            self._config.workeroutput[multi_gpu.ERROR] = str(excinfo.value)  # type: ignore[attr-defined]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Any:
@@ -228,10 +228,10 @@ class BenchSession:
             self.controller.clear_up()
 
     def _rounds(self, controller: multi_gpu.Controller) -> Iterator[tuple[str, str, replay.Rounds]]:
-        for case, cells in itertools.groupby(controller.cells(), lambda cell: cell[1]):
+        for case, cells in itertools.groupby(controller.cells.items(), lambda cell: cell[1][0]):
             run = self._journal.result(case)
             found = replay.rounds(run) if run is not None and case.timed else {}
-            yield from ((nodeid, v.id, found[v.id]) for nodeid, _, v in cells if v.id in found)
+            yield from ((nodeid, v.id, found[v.id]) for nodeid, (_, v) in cells if v.id in found)
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         run = self._journal.result()

@@ -87,7 +87,7 @@ class Heat:
             self.ns, self.unsteady = {e: [] for e in self.entrants}, {e: [] for e in self.entrants}
             self.racing = list(self.entrants)
             self._short = self._verified()
-        self._whole = first - 1 + self.rng.randint(1, 2)
+        self._whole = first - 1 + self.rng.randint(1, 2)  # the placement in which they are compared in full
         active, last_look, self.stopped = self.racing, self._looks[:most_looks][-1], ""
         for number in itertools.count(first):
             self.tell("rounds", f"placement {number}")  # the first round of a placement is thrown away
@@ -155,9 +155,7 @@ class Heat:
         return [e for e in active if e in stay]
 
     def _verified(self) -> set[int]:
-        """The placements in which every entrant's timed calls are compared in part, drawn in advance, so that no count of calls
-        predicts the next comparison. One of the first two, `_whole`, has a comparison in full, also when the heat goes on.
-        """
+        """Placements in which every entrant's timed calls are compared in part, drawn ahead, so that nothing predicts them."""
         most = stats.LOOKS[-1] + steady.MAX_AGAIN
         return {n for n in range(1, most + 1) if self.rng.random() < VERIFIED_SHARE}
 

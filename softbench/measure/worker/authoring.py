@@ -52,7 +52,7 @@ class AuthorHandler(RequestHandler):
         A variant that this run has checked already is not checked again.
         """
         launch = self.build(request)
-        self.phase, accuracy = "launch", None
+        accuracy = None
         if not request.get("is_checked"):
             verdict = self.check(launch, request)
             if not verdict.ok:

@@ -6,6 +6,6 @@ workers check in parallel, and take turns when something is timed (`softbench.me
 
 from softbench.session.multi_gpu.controller import Controller
 from softbench.session.multi_gpu.seats import Seat, places
-from softbench.session.multi_gpu.worker import REPEATS, crew_of, give_up, is_worker, take_orders
+from softbench.session.multi_gpu.worker import ERROR, REPEATS, crew_of, is_worker, take_orders
 
-__all__ = ["REPEATS", "Controller", "Seat", "crew_of", "give_up", "is_worker", "places", "take_orders"]
+__all__ = ["ERROR", "REPEATS", "Controller", "Seat", "crew_of", "is_worker", "places", "take_orders"]

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -28,12 +28,9 @@ class Controller:
         self._journal, self._selection = journal, journal.selection
         self._cases = {case.id: case for case in self._selection.cases}
         self._variants = {(variant.operator, variant.id): variant for variant in self._selection.variants}
-        self._cells: dict[str, tuple[Case, Variant]] = {}
+        self.cells: dict[str, tuple[Case, Variant]] = {}
+        """Case and variant of all cells that take part, case by case, by their node ids."""
         self._pids: dict[str, int] = {}
-
-    def cells(self) -> Iterator[tuple[str, Case, Variant]]:
-        """Node id, case and variant of all cells that take part, case by case."""
-        return ((nodeid, case, variant) for nodeid, (case, variant) in self._cells.items())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -65,23 +62,23 @@ class Controller:
 
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """The first worker that has collected determines the cells."""
-        if self._cells:
+        if self.cells:
             return
         for nodeid in ids:
             words = nodeid.split("::", 2)
             case = self._cases.get(words[1]) if len(words) == 3 else None
             if case is not None:
                 variant = self._variants[case.operator, words[2]]
-                self._cells[nodeid] = case, variant
+                self.cells[nodeid] = case, variant
                 self._selection.add(case, variant)
-        if self._cells:
+        if self.cells:
             with refusing():
                 self._journal.open()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
         """With its first report a case is complete, and comes along."""
-        case, _ = self._cells.get(report.nodeid, (None, None))
+        case, _ = self.cells.get(report.nodeid, (None, None))
         if getattr(report, "softbench_status", "") and case is not None:
             with ending():
                 self._journal.merge(report.node.gateway.id, case, vars(report).pop("softbench_records", ""))
@@ -100,7 +97,7 @@ class Controller:
             self._replacing.ended(node)
 
     def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
-        case, _ = self._cells.get(crashitem, (None, None))
+        case, _ = self.cells.get(crashitem, (None, None))
         if case is None:
             return
         if self._journal.knows(case):
@@ -119,5 +116,5 @@ class Controller:
         """After all workers have ended: one file, in the order of the cases, or none if no case was measured."""
         with contextlib.suppress(InputError, OSError):
             self._journal.put_in_order()
-            if not self._journal.settings.resume and not self._cells and (run := self._journal.record_file):
+            if not self._journal.settings.resume and not self.cells and (run := self._journal.record_file):
                 run.unlink()

@@ -54,10 +54,6 @@ def is_worker(config: Any) -> bool:
     return hasattr(config, "workerinput")
 
 
-def give_up(config: Any, why: str) -> None:
-    config.workeroutput[ERROR] = why
-
-
 def take_orders(config: Any) -> Orders:
     """Read the controller's orders, and restrict this process to its GPU and cores.
 
