@@ -55,16 +55,20 @@ class Buffer:
     @property
     def wanted(self) -> int:
         """Bytes still missing of this message, so that the next one stays in the socket."""
-        if len(self._data) < _LENGTH.size:
-            return _LENGTH.size - len(self._data)
-        return self._length() + _LENGTH.size - len(self._data)
+        missing = _LENGTH.size - len(self._data)
+        if missing <= 0:
+            (length,) = _LENGTH.unpack_from(self._data)
+            if length > MAX_BYTES:
+                raise Malformed(f"a message of {length} bytes")
+            missing += length
+        return missing
 
     def feed(self, chunk: bytes) -> None:
         self._data += chunk
 
     def take(self) -> Message | None:
         """The message, once it is whole."""
-        if len(self._data) < _LENGTH.size or self.wanted:
+        if self.wanted:
             return None
         try:
             message = json.loads(self._data[_LENGTH.size :])
@@ -73,12 +77,6 @@ class Buffer:
         if not isinstance(message, dict):
             raise Malformed("not an object")
         return message
-
-    def _length(self) -> int:
-        (length,) = _LENGTH.unpack(self._data[: _LENGTH.size])
-        if length > MAX_BYTES:
-            raise Malformed(f"a message of {length} bytes")
-        return int(length)
 
 
 def case_of(data: dict[str, Any]) -> Case:
