@@ -49,10 +49,9 @@ class Watch:
 
     def compared(self, chosen: Settings) -> Settings:
         """The settings of this run: against the last one of the same file, and without a page."""
-        earlier = [self.last[path] for path in sorted(self.only or self.last) if path in self.last]
         if not self.is_again:
             return chosen
-        baseline = str(earlier[0]) if earlier else ""
+        baseline = next((str(self.last[path]) for path in sorted(self.only or self.last) if path in self.last), "")
         return replace(chosen, baseline=baseline, resume="", seed=self.seed, no_page=True, is_again=True)
 
     def takes(self, variant: Variant) -> bool:

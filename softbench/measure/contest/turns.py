@@ -41,8 +41,7 @@ def warm_up(active: Sequence[Entrant], ask: Ask, tell: Tell) -> None:
         total = 0
         for entrant in active:
             answer = ask({entrant: entrant.request("turn")})[entrant]
-            total += int(answer.data.get("ns", 0)) if answer.ok else 0
-            entrant.take(answer)
+            total += int(answer.data["ns"]) if entrant.take(answer) else 0
         totals.append(total)
         if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
             return

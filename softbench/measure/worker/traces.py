@@ -70,15 +70,10 @@ def split(output: str, folders: Sequence[Path]) -> tuple[tuple[str, ...], tuple[
     lines = output.splitlines()
     start = next((i for i in reversed(range(len(lines))) if lines[i].startswith(FAULT)), len(lines))
     dump = lines[start:]
-    last = max((i for i, line in enumerate(dump) if _is_own(line, folders)), default=-1)
-    kept = dump[: last + 1] if last >= 0 else dump[:1]
+    own = [i for i, line in enumerate(dump) if (match := _FAULT_FRAME.match(line)) and is_inside(match["file"], folders)]
+    kept = dump[: own[-1] + 1] if own else dump[:1]
     frames = [line for line in kept if line.strip() and not _FAULT_WORDS.match(line)]
     return bounded(lines[:start], folders), bounded(frames, folders)
-
-
-def _is_own(line: str, folders: Sequence[Path]) -> bool:
-    match = _FAULT_FRAME.match(line)
-    return match is not None and is_inside(match["file"], folders)
 
 
 def crash_place(frames: Sequence[str], family: str) -> str:
