@@ -122,8 +122,7 @@ class Contest:
         self.pool.everyone("drop", CALL_TIMEOUT_S)
         self._require_device(entrants)
         ideal = _ideal(case)
-        ended = apart.ended(entrants)
-        if ended:
+        if ended := apart.ended(entrants):
             self.pool.close()
         selection = self.rules.selection
         records = [
@@ -155,14 +154,11 @@ class Contest:
 
     def _entrants(self, case: Case, variants: Sequence[Variant], roofs: Sequence[Variant]) -> list[Entrant]:
         entrants = [Entrant(v, "entrant") for v in variants if v.operator == case.operator]
-        baseline = self.baselines.get(case.operator)
-        if baseline is not None:
-            mine = next((e for e in entrants if e.variant.id == baseline.id), None)
-            if mine is None and case.timed:
-                mine = Entrant(baseline, "reference")
-                entrants.append(mine)
-            if mine is not None:
-                mine.is_baseline = True
+        if (baseline := self.baselines.get(case.operator)) is not None:
+            if case.timed and baseline.id not in [e.variant.id for e in entrants]:
+                entrants.append(Entrant(baseline, "reference"))
+            for entrant in entrants:
+                entrant.is_baseline = entrant.variant.id == baseline.id
         if case.timed:
             entrants += [Entrant(v, "roof") for v in roofs]
         for slot, entrant in enumerate(entrants):
