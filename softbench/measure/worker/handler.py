@@ -96,6 +96,14 @@ class RequestHandler:
             raise Incorrect(wrong)
         return {}
 
+    def accept(self, verdict: check.Verdict) -> Message | None:
+        """Get ready to renew the buffers of a launch that was right; how accurate it is. Raises Incorrect for any other."""
+        if not verdict.ok:
+            raise Incorrect(verdict.reason)
+        if self.device == "cuda" and self.case.timed:
+            self.clock.get_ready(self.case)
+        return asdict(verdict.accuracy) if verdict.accuracy else None
+
     def do_place(self, request: Message) -> Message:
         """New buffers (and a new graph) for a slot, drawn from a new seed."""
         self.phase = "capture" if self.device == "cuda" else "launch"

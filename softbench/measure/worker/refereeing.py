@@ -46,17 +46,12 @@ class RefereeHandler(RequestHandler):
             old.launch.close()
         accuracy = None
         if not request.get("is_checked"):
-            verdict = check(self.case, launch, self.device, request["seed"], run=watching.run)
-            if not verdict.ok:
-                raise Incorrect(verdict.reason)
-            accuracy = verdict.accuracy
-            if self.case.timed:
-                self.clock.get_ready(self.case)
+            accuracy = self.accept(check(self.case, launch, self.device, request["seed"], run=watching.run))
         launch.free()
         self.clock.close()
         self.slots[request["slot"]] = Slot(launch)
         kernels = [asdict(kernel) for kernel in launch.kernels]
-        return {"kernels": kernels, "digest": package.digest, "accuracy": accuracy and asdict(accuracy)}
+        return {"kernels": kernels, "digest": package.digest, "accuracy": accuracy}
 
     def place(self, slot: Slot, plan: Plan, seed: int) -> Any:
         return slot.launch.place(plan, seed)
