@@ -81,6 +81,15 @@ def reported(run, regression, **environment):
     return lines[2:]
 
 
+def compared(before, after, limit, **environment):
+    return reported(after, RegressionCheck(before, limit).judge(after), **environment)
+
+
+def versions(limit, *records):
+    done = run("b", *records)
+    return reported(done, VersionsCheck(limit).judge(done))
+
+
 def summarised(run, path):
     return reported(run, RegressionResult(""), GITHUB_STEP_SUMMARY=str(path))
 
@@ -92,34 +101,33 @@ def run(name, *records):
 def test_a_limit_that_is_exceeded_is_an_annotation(tmp_path):
     before, after = run("a", timed(CASE, "mine", 5_000)), run("b", timed(CASE, "mine", 6_000))
     summary = tmp_path / "summary.md"
-    judged = RegressionCheck(before, 0.02).judge(after)
-    (line,) = reported(after, judged, GITHUB_STEP_SUMMARY=str(summary))
+    (line,) = compared(before, after, 0.02, GITHUB_STEP_SUMMARY=str(summary))
     assert line.startswith(SLOWER)
     assert "\n--softbench-fail-on=2% fails: 0 cells fell, 1 cell slower by at least 2 %\n" in summary.read_text()
     assert "## b against a" in summary.read_text()
     for limit in (0.5, None):
-        assert reported(after, RegressionCheck(before, limit).judge(after)) == []
+        assert compared(before, after, limit) == []
 
 
 def test_a_version_that_is_slower_is_an_annotation():
     wide = softmax_case(16, 512, "float32")
     gone = ended(wide, "mine", Status.CRASHED, "died", known_failure="known")
     slower = timed(CASE, "mine", 6_000), timed(CASE, "mine@v1", 5_000)
-    (line,) = reported(done := run("b", *slower), VersionsCheck(0.02).judge(done))
+    (line,) = versions(0.02, *slower)
     assert line.startswith(SLOWER)
     assert line.endswith(" against mine@v1")
-    assert reported(done, VersionsCheck(0.5).judge(done)) == []
-    (line,) = reported(done := run("b", gone, timed(wide, "mine@v1", 5_000)), VersionsCheck(0.02).judge(done))
+    assert versions(0.5, *slower) == []
+    (line,) = versions(0.02, gone, timed(wide, "mine@v1", 5_000))
     assert "mine%3A no longer passes::softmax-float32-16x512: PASSED -> CRASHED (xfail) against mine@v1" in line
-    (line,) = reported(done := run("b", slower[0]), VersionsCheck(0.02).judge(done))
+    (line,) = versions(0.02, slower[0])
     assert line.startswith("::error title=softbench%3A nothing to compare::--softbench-fail-on=2%25 fails: no cell")
 
 
 def test_a_limit_with_nothing_to_compare_is_an_annotation():
     before, after = Run(passport(run_id="a"), (timed(CASE, "mine", 5_000),)), run("b", timed(CASE, "other", 6_000))
-    (line,) = reported(after, RegressionCheck(before, 0.02).judge(after))
+    (line,) = compared(before, after, 0.02)
     assert line.startswith("::error title=softbench%3A nothing to compare::softbench: --softbench-baseline: a and b")
-    assert reported(after, RegressionCheck(before, None).judge(after)) == []
+    assert compared(before, after, None) == []
 
 
 def test_a_summary_that_cannot_be_written_costs_one_line(tmp_path):
