@@ -19,8 +19,9 @@ class Memory:
     def __init__(self) -> None:
         self.base = reserve()
         self._mapped: dict[int, int] = {}
-        self._guards: dict[int, int] = {}
+        self._guards: set[int] = set()
         self._guard = 0
+        """The memory that all guards show, as a handle."""
 
     def renew(self, pieces: Iterable[tuple[int, int]]) -> None:
         """New physical memory behind these pieces, unlike the one that they had, filled with `UNWRITTEN`."""
@@ -63,13 +64,11 @@ class Memory:
     def _set_guard(self, at: int) -> None:
         if at in self._guards:
             return
-        is_first = not self._guards
-        handle = driver.new_memory(PIECE) if is_first else self._guard
-        driver.map_memory(at, PIECE, handle)
-        self._guards[at] = handle
-        if is_first:
-            self._guard = handle
+        self._guard = self._guard or driver.new_memory(PIECE)
+        driver.map_memory(at, PIECE, self._guard)
+        if not self._guards:
             driver.fill(at, PIECE, CANARY)
+        self._guards.add(at)
 
     def _unmap(self, address: int) -> None:
         if size := self._mapped.pop(address, 0):
