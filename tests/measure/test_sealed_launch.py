@@ -124,6 +124,20 @@ def test_an_output_may_be_the_overwritten_input(fake, tmp_path):
     operators.use(())
 
 
+def test_a_referee_gives_back_all_that_it_had_of_a_case(monkeypatch):
+    """Else 2 MiB of guards would stay for each case."""
+    held, handles = [], iter(range(1, 99))
+    monkeypatch.setattr(memory, "reserve", lambda: BASES[0])
+    does = dict.fromkeys(("map_memory", "unmap", "fill"), lambda *_: None)
+    does["new_memory"] = lambda size: held.append(next(handles)) or held[-1]
+    monkeypatch.setattr(memory, "driver", SimpleNamespace(free_memory=held.remove, **does))
+    made = memory.Memory()
+    for _ in range(2):
+        made.renew([(AT, PIECE), (AT + 2 * PIECE, PIECE)])
+        made.free_all()
+        assert held == []
+
+
 def test_other_launches_than_were_asked_for_are_refused(fake):
     with pytest.raises(BadHandOver, match="other launches"):
         launch_of(fake).stream(Plan(4, 2, "cold"), 5, 1)

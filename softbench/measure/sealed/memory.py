@@ -51,6 +51,8 @@ class Memory:
         for at in self._guards:
             driver.unmap(at, PIECE)
         self._guards.clear()
+        if self._guard:
+            driver.free_memory(self._guard)
         self._guard = 0
 
     def overrun(self, gaps: Iterable[tuple[int, int]]) -> bool:
