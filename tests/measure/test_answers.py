@@ -20,7 +20,7 @@ from softbench.model import Accuracy, Calibration, KernelResources, Status
 
 KERNELS = (KernelResources("k", 32, 0, 48),)
 GOOD = {
-    "hello": {"free_bytes": 1 << 37, "total_bytes": 1 << 37},
+    "hello": {"free_bytes": 1 << 37},
     "prepare": {"accuracy": {"largest": 0.5, "p99": 0.25, "bias": -0.1, "elements": 64}},
     "author": {"path": "/tmp/x", "open_because": ""},
     "take": {"kernels": [asdict(KERNELS[0])], "digest": "ab", "accuracy": None},

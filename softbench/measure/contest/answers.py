@@ -44,10 +44,9 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Memory:
-    """Device memory in bytes; left out without a GPU."""
+    """Free device memory in bytes; left out without a GPU."""
 
     free_bytes: int = 0
-    total_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -57,13 +57,13 @@ class RequestHandler:
             return {"ok": False, "status": "INCORRECT", "reason": str(error), "fatal": context_is_dead()}
 
     def do_hello(self, request: Message) -> Message:
-        """Create a context; free and total device memory in bytes."""
+        """Create a context; free device memory in bytes."""
         if self.device != "cuda":
             return {}
         import torch
 
-        free, total = torch.cuda.mem_get_info()
-        return {"free_bytes": free, "total_bytes": total}
+        free, _ = torch.cuda.mem_get_info()
+        return {"free_bytes": free}
 
     def begin(self, request: Message) -> None:
         """Take the case of a request, with its operator."""
