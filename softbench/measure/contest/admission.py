@@ -61,7 +61,7 @@ def once_more(heat: Heat, always: Sequence[Entrant], plan: Plan, ask: Ask, rng: 
 
 def _fits_alone(entrant: Entrant, plan: Plan, ask: Ask, rng: random.Random) -> bool:
     answer = ask({entrant: entrant.placing(plan, rng)})[entrant]
-    ask({entrant: entrant.request("release")})
+    entrant.answer(ask, "release")
     if not answer.ok and answer.status is not Status.OUT_OF_MEMORY:
         entrant.take(answer)
     return answer.ok

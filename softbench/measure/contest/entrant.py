@@ -150,6 +150,10 @@ class Entrant:
             base |= {"source_hash": variant.source_hash, "params": dict(variant.params)}
         return base | more
 
+    def answer(self, ask: Ask, operation: str, **more: Any) -> Answer:
+        """What its worker answers to one request."""
+        return ask({self: self.request(operation, **more)})[self]
+
     def placing(self, common: Plan, rng: random.Random) -> dict[str, Any]:
         """A request for new buffers, whose inputs are drawn anew."""
         return self.request("place", plan=asdict(self.plan(common)), seed=rng.getrandbits(40))

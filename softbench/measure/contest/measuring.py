@@ -137,7 +137,7 @@ class Measuring:
         if plan := self._graph_plan():
             return plan
         for entrant in players:
-            answer = self._ask({entrant: entrant.request("estimate", seed=1)})[entrant]
+            answer = entrant.answer(self._ask, "estimate", seed=1)
             if entrant.take(answer):
                 entrant.own_plan = plan_wall(float(answer.data["ns"]), operators.over_bytes(self.case))
         return plan_wall(math.inf)
@@ -196,15 +196,15 @@ class Measuring:
 
     def _call(self, entrant: Entrant, flush: int) -> dict[str, Any]:
         """Host times of calls from the author's process; if flush is not 0, cold launches from where the graph is timed."""
-        author, seed = entrant.at_author(), self.rng.getrandbits(40)
-        answer = self._ask({author: author.request("call", seed=seed)})[author]
+        seed = self.rng.getrandbits(40)
+        answer = entrant.at_author().answer(self._ask, "call", seed=seed)
         if entrant.tier != SEALED and not entrant.take(answer):
             return {}
         if not answer.ok:
             entrant.notes.append(f"no call clock: {answer.reason}")
         found = dict(answer.data)
         if flush:
-            cold = self._ask({entrant: entrant.request("cold", seed=seed, l2_bytes=flush)})[entrant]
+            cold = entrant.answer(self._ask, "cold", seed=seed, l2_bytes=flush)
             found |= cold.data if entrant.take(cold) else {}
         return found
 

@@ -29,8 +29,7 @@ def measure(
     for twin, entrant in twins.items():
         why = twin.reason
         if twin.is_open:
-            request = twin.request(CLOCK, plan=asdict(plan), seed=rng.getrandbits(40), l2_bytes=l2_bytes)
-            answer = ask({twin: request})[twin]
+            answer = twin.answer(ask, CLOCK, plan=asdict(plan), seed=rng.getrandbits(40), l2_bytes=l2_bytes)
             why = answer.reason or answer.data.get("unseen", "")
             if groups := answer.data.get(CLOCK):
                 entrant.samples.append(Samples(CLOCK, 1, groups, "cold"))

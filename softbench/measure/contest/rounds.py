@@ -243,7 +243,7 @@ class Heat:
             answer = answers.get(entrant) or self.ask({entrant: requests[entrant]})[entrant]
             if is_shared and answer.lacks_memory:
                 self._lacks_memory(entrant)
-                self.ask({entrant: entrant.request("release")})
+                entrant.answer(self.ask, "release")
             else:
                 entrant.take(answer)
             self.audit.add(entrant, time.perf_counter_ns() - before)

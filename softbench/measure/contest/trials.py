@@ -86,7 +86,7 @@ class Trials:
         for entrant in part:
             answer = self.ask({entrant: entrant.placing(self.plan, self.rng)})[entrant]
             if len(part) > 1 and answer.lacks_memory:
-                self.ask({entrant: entrant.request("release")})
+                entrant.answer(self.ask, "release")
                 return None
             if not entrant.take(answer):
                 return {}
@@ -98,7 +98,7 @@ class Trials:
                     return {}
                 if time.monotonic() > warm_until:
                     turns[entrant].append(ns)
-        self.ask({part[0]: part[0].request("release")})
+        part[0].answer(self.ask, "release")
         return turns
 
 

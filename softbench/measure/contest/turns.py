@@ -16,7 +16,7 @@ _BLOCK = 3
 def turn(entrant: Entrant, ask: Ask, seen: Callable[[Entrant, int, int], None] = lambda *_: None) -> int:
     """Nanoseconds of a turn, which the parent times as well; if they are impossible or missing, the cell is closed."""
     before = time.perf_counter_ns()
-    answer = ask({entrant: entrant.request("turn")})[entrant]
+    answer = entrant.answer(ask, "turn")
     elapsed = time.perf_counter_ns() - before
     ns = int(answer.data["ns"]) if entrant.take(answer) else 0
     seen(entrant, elapsed, ns)
@@ -40,7 +40,7 @@ def warm_up(active: Sequence[Entrant], ask: Ask, tell: Tell) -> None:
         tell("warming up")
         total = 0
         for entrant in active:
-            answer = ask({entrant: entrant.request("turn")})[entrant]
+            answer = entrant.answer(ask, "turn")
             total += int(answer.data["ns"]) if entrant.take(answer) else 0
         totals.append(total)
         if time.monotonic() - start > _WARM_UP_S[0] and _is_settled(totals):
