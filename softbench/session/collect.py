@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from softbench import packages
-from softbench.measure.contest.descriptors import TooFewFiles
 from softbench.measure.contest.proving import UnsoundOperator
-from softbench.measure.contest.worker_pool import DeviceLost
 from softbench.model import Case, Record, Variant
-from softbench.records.store import StoreError
 from softbench.session import debugging, replay, resuming
 from softbench.session.bench import Bench
 from softbench.texts import InputError
@@ -25,19 +22,14 @@ class CellFailed(Exception):
     """A cell that did not pass; its text is the whole report."""
 
 
-def end(error: InputError) -> NoReturn:
-    """End the command: further cells could not be kept, or run. After a mistake in an operator's file a watch goes on."""
-    code = pytest.ExitCode.USAGE_ERROR if isinstance(error, UnsoundOperator) else pytest.ExitCode.INTERRUPTED
-    pytest.exit(f"softbench: {error}", returncode=code)
-
-
 @contextlib.contextmanager
 def ending() -> Iterator[None]:
-    """End the command if the block finds that no further cell can be kept, or run."""
+    """End the command if no further cell can be kept, or run. After a mistake in an operator's file a watch goes on."""
     try:
         yield
     except InputError as error:
-        end(error)
+        code = pytest.ExitCode.USAGE_ERROR if isinstance(error, UnsoundOperator) else pytest.ExitCode.INTERRUPTED
+        pytest.exit(f"softbench: {error}", returncode=code)
 
 
 @contextlib.contextmanager
@@ -237,10 +229,8 @@ class CellItem(pytest.Function):
         """Get the record and report it to pytest: pass, skip, xfail or fail."""
         if self.bench.settings.debug:
             return self._debug()
-        try:
+        with ending():
             record = self.outcome = self.bench.record(self.case, self.variant)
-        except (StoreError, DeviceLost, TooFewFiles, UnsoundOperator) as error:
-            end(error)
         self._note_figures(record)
         if record.status.is_refusal:
             pytest.skip(f"{record.status.value}: {record.reason}")
@@ -274,16 +264,14 @@ class CellItem(pytest.Function):
 
     def _note_figures(self, record: Record) -> None:
         """Add the properties that JUnit's XML shows of a cell."""
-        self.user_properties.append(("status", record.status.value))
-        tier = {"tier": record.tier, "open_because": record.open_because}
-        self.user_properties += [(name, text) for name, text in tier.items() if text]
+        texts = {"status": record.status.value, "tier": record.tier, "open_because": record.open_because}
+        self.user_properties += [(name, text) for name, text in texts.items() if text]
         if (stored := self._rounds()) is not None:
-            times = (stored.latency_ns, *stored.extra["latency_interval_ns"])
-            names = ("time_us", "time_low_us", "time_high_us")
-            found = zip(names, times, strict=True)
-            self.user_properties += [(name, round(ns / 1e3, 4)) for name, ns in found if ns is not None]
-            share = stored.extra["percent_of_roof"]
-            self.user_properties += [("percent_of_roof", round(share, 2))] if share is not None else []
+            low_ns, high_ns = stored.extra["latency_interval_ns"]
+            times = {"time_us": stored.latency_ns, "time_low_us": low_ns, "time_high_us": high_ns}
+            self.user_properties += [(name, round(ns / 1e3, 4)) for name, ns in times.items() if ns is not None]
+            if (share := stored.extra["percent_of_roof"]) is not None:
+                self.user_properties.append(("percent_of_roof", round(share, 2)))
 
     def _rounds(self) -> replay.Rounds | None:
         """Its samples of the ranking clock, computed once per case."""
