@@ -175,7 +175,7 @@ class Bench:
             raise RuntimeError(known)
         self.journal.start()
         if self._contest is None:
-            self._contest = self._make_contest(self.journal.begin().seed)
+            self._contest = self._make_contest()
             asked = [operator.name for operator in self.selection.operators]
             proving.prove(asked, self._contest.pool, self.settings.timeout_s)
             self._began = time.monotonic()
@@ -229,25 +229,23 @@ class Bench:
         serves_many = not self.settings.quick and len(self.selection.files) >= _MANY
         return WorkerPool("cuda" if device.gpu() else "cpu", threads=self.settings.threads, serves_many=serves_many)
 
-    def _make_contest(self, seed: int) -> Contest:
-        card = device.gpu()
+    def _make_contest(self) -> Contest:
+        card, chosen, passport = device.gpu(), self.settings, self.journal.begin()
         monitor = device.Monitor(card)
         self._other_processes = OtherProcesses(monitor)
         self._pool = self._pool or self._make_pool()
         kind = self._pool.device
         names = {case.operator for case in self.selection.cases}
-        chosen = self.settings
         further = (chosen.traffic, chosen.device_clock, chosen.registers)
-        rules = Rules(chosen.budget_s, chosen.timeout_s, seed, chosen.selection, *further)
         return Contest(
-            rules,
+            Rules(chosen.budget_s, chosen.timeout_s, passport.seed, chosen.selection, *further),
             self._pool,
             card,
             progress=self._listener.progress,
             read_telemetry=monitor.read,
             roofs={name: roof.variants(operators.get(name).roof, kind) for name in names},
             baselines=self.selection.baselines(names),
-            limits=Limits.of(self.journal.begin().device),
+            limits=Limits.of(passport.device),
             calibrations=self._warm.calibrations if self._warm else None,
         )
 

@@ -84,7 +84,7 @@ def ran(tmp_path, monkeypatch):
         selection = Selection(CASES, (variant("mine"),), takes_part={case: [variant("mine")] for case in CASES})
         listener = Listener(note=heard.append, on_case=lambda case: heard.append(f"case {case.rows}"))
         made = Bench(Journal(settings, selection, listener), listener)
-        monkeypatch.setattr(made, "_make_contest", lambda seed: contest)
+        monkeypatch.setattr(made, "_make_contest", lambda: contest)
         made.measure()
         return contest, made, heard
 
