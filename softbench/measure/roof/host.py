@@ -31,8 +31,7 @@ def host_roofline(case: Case) -> Callable[..., Any]:
 
     keep = torch.contiguous_format
     if operators.of_file(case.operator):
-        launch: Callable[..., Any] = host_streams(case)
-        return launch
+        return _launcher(case)
     return lambda q, k, v: (q.clone(memory_format=keep), k.clone(memory_format=keep))
 
 
