@@ -113,26 +113,27 @@ class BenchSession:
         where = f"{len(gpus)} x {machine['name']}, a worker each" if gpus else machine["name"]
         where += f", on the hosts {', '.join(hosts)}" if hosts else ""
         lines = [
-            f"softbench: {where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
-            f"softbench: {self._selection.described}",
-            *(f"softbench: WARNING: {why}; it fails, and the others run" for why in self._selection.unread),
+            f"{where}, profile {','.join(chosen.profiles)} of {chosen.shapes}",
+            self._selection.described,
+            *(f"WARNING: {why}; it fails, and the others run" for why in self._selection.unread),
         ]
         if chosen.debug:
-            lines.append(f"softbench: {debugging.HEADER}")
+            lines.append(debugging.HEADER)
         if chosen.quick:
-            lines.append(f"softbench: quick: {chosen.budget_s:g} s per case; bundled kernels take part if -k names them")
+            lines.append(f"quick: {chosen.budget_s:g} s per case; bundled kernels take part if -k names them")
         if chosen.resume and (continued := resuming.progress(chosen)):
-            lines.append(f"softbench: {continued}")
+            lines.append(continued)
         if self.controller is not None and not gpus:
-            lines.append("softbench: workers check side by side, and take turns on this CPU where something is timed")
+            lines.append("workers check side by side, and take turns on this CPU where something is timed")
         cards = device.gpus()[: max(1, len(gpus))]
         if not cards and not self._config.option.collectonly and (used := busy.now()):
-            lines.append(f"softbench: WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided")
-        return lines + [
-            f"softbench: WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
+            lines.append(f"WARNING: this CPU is busy: others use {used}; times will spread, and few ranks be decided")
+        lines += [
+            f"WARNING: also on GPU {card.id}: {name}; figures may be worse than they are without it"
             for card in cards
             for name in OtherProcesses(device.Monitor(card)).names().values()
         ]
+        return [f"softbench: {line}" for line in lines]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Any:
