@@ -31,8 +31,8 @@ LOST = Path(__file__).parent / "lost"
 asked = WorkerPool.everyone
 
 
-def everyone(self, operation, timeout_s):
-    asked(self, operation, timeout_s)
+def everyone(self, *request):
+    asked(self, *request)
     for worker in self.living if LOST.exists() else ():
         worker.end()
 

@@ -11,7 +11,7 @@ from softbench.cases import operators
 from softbench.measure import device
 from softbench.measure.contest import apart, calibrating
 from softbench.measure.contest.entrant import Entrant, mode_of
-from softbench.measure.contest.measuring import CALL_TIMEOUT_S, Measuring, Rules
+from softbench.measure.contest.measuring import Measuring, Rules
 from softbench.measure.contest.progress import CaseView, Progress
 from softbench.measure.contest.worker_pool import DeviceLost, WorkerPool
 from softbench.model import Calibration, Case, Record, Status, Telemetry, Variant, calibration, stats
@@ -113,13 +113,13 @@ class Contest:
             raise
 
     def _conclude(self, case: Case, entrants: Sequence[Entrant]) -> apart.Outcome:
-        self.pool.everyone("hello", CALL_TIMEOUT_S)  # before anything is settled: this exposes a forged answer
+        self.pool.everyone("hello")  # before anything is settled: this exposes a forged answer
         for entrant in entrants:
             if entrant.is_ready:
                 entrant.settle(Status.PASSED, "")
             elif entrant.is_open:
                 entrant.settle(Status.CRASHED, "its process ended between two requests")
-        self.pool.everyone("drop", CALL_TIMEOUT_S)
+        self.pool.everyone("drop")
         self._require_device(entrants)
         ideal = _ideal(case)
         if ended := apart.ended(entrants):

@@ -24,8 +24,6 @@ from softbench.measure.contest.worker_pool import WorkerPool, authors_stopped
 from softbench.measure.plans import Plan, plan_graph, plan_wall
 from softbench.model import BALANCE, SEALED, Calibration, Case, Samples, Status, Telemetry, calibration
 
-CALL_TIMEOUT_S = 60.0
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -99,7 +97,7 @@ class Measuring:
         finalists = players
         if self._may_use("graph", players):
             with self.times.stage("choose"):
-                self.pool.everyone("release", CALL_TIMEOUT_S)  # what the checks left in the workers' caches
+                self.pool.everyone("release")  # what the checks left in the workers' caches
                 trials = Trials(plan, self._ask, self.rng, self._preparation.run, self.view.tell, self.fault)
                 finalists = trials.choose(players)
             with self.times.stage("heats"):
@@ -154,7 +152,7 @@ class Measuring:
         always = [e for e in players if e.always_in_heats]
         others = [e for e in players if not e.always_in_heats]
         held = plan.bytes_held(*operators.moved_bytes(self.case), operators.over_bytes(self.case))
-        self.pool.everyone("release", CALL_TIMEOUT_S)  # what is in the workers' caches counts as taken
+        self.pool.everyone("release")  # what is in the workers' caches counts as taken
         free = self.pool.free_bytes(players)
         room = admission.room(held, free or 0)
         groups = [] if free is None else admission.heats(always, others, room)
@@ -178,7 +176,7 @@ class Measuring:
         with authors_stopped(heat.entrants):
             heat.run(most_looks)
         self.view.heat = None
-        self.pool.everyone("release", CALL_TIMEOUT_S)
+        self.pool.everyone("release")
         for entrant in heat.entrants:
             entrant.notes = [note for note in entrant.notes if note not in before] + heat.notes()
 

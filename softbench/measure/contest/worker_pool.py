@@ -145,7 +145,7 @@ class WorkerPool:
         """Whether one of these is a process of this pool."""
         return bool(pids) and any(not own.tree.isdisjoint(pids) for own in self._forkservers.values())
 
-    def everyone(self, operation: str, timeout_s: float) -> None:
+    def everyone(self, operation: str, timeout_s: float = 60.0) -> None:
         """Send one request to all living workers, and end those that fail."""
         for worker, answer in gather({w: {"op": operation} for w in self.living}, timeout_s).items():
             if not answer.ok and worker.is_alive:
