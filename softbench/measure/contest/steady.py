@@ -17,10 +17,7 @@ MAX_AGAIN = 8
 EVERY_S = 0.1
 """Seconds between readings: each takes several driver calls, and nothing that throttles a GPU is over sooner."""
 
-_CLOCKS: tuple[tuple[str, Callable[[Telemetry], int | None]], ...] = (
-    ("SM clock", lambda reading: reading.sm_clock_mhz),
-    ("memory clock", lambda reading: reading.memory_clock_mhz),
-)
+_CLOCKS = {"SM clock": "sm_clock_mhz", "memory clock": "memory_clock_mhz"}
 
 
 class Watch:
@@ -64,8 +61,8 @@ def fault(reading: Telemetry, heat: Sequence[Telemetry]) -> str:
     lowers the clocks of some placements, their clocks show it.
     """
     faults = [f"throttled ({reading.throttle})"] if reading.is_throttled else []
-    for word, read in _CLOCKS:
-        mhz, known = read(reading), _known(map(read, heat))
+    for word, name in _CLOCKS.items():
+        mhz, known = getattr(reading, name), _known(getattr(other, name) for other in heat)
         if mhz is not None and mhz < CLOCK_SHARE * statistics.median(known):
             faults.append(f"{word} {mhz} MHz where {statistics.median(known):.0f} MHz is the heat's")
     return ", ".join(faults)
