@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 
 from softbench.texts import InputError
 
@@ -17,13 +18,14 @@ class TooFewFiles(InputError):
 
 def make_room(workers: int) -> None:
     """Raise the limit of open files as far as this many more workers need. Raises TooFewFiles."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    given = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (sys.maxsize if limit == resource.RLIM_INFINITY else limit for limit in given)
     needed = len(os.listdir("/proc/self/fd")) + EACH * workers + SPARE
-    if soft == resource.RLIM_INFINITY or needed <= soft:
+    if needed <= soft:
         return
-    if hard != resource.RLIM_INFINITY and needed > hard:
+    if needed > hard:
         raise TooFewFiles(
             f"{workers} processes need about {needed} open files here, and the limit is {hard}: raise it (ulimit -n {needed}), "
             "or choose fewer implementations with -k"
         )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(needed, 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(needed, min(4096, hard)), given[1]))
