@@ -58,7 +58,7 @@ def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
     names = list(dict.fromkeys(v.implementation for v in variants))
     again = [n for n in names if first.has_lost_its_own or any(e.variant.implementation == n for e in first.ended)]
     found = {_key(r): r for r in first.records}
-    lost = {(e.variant.id, e.role == "roof") for e in first.ended}
+    lost = set(map(_key, first.ended))
     kept = {}
     if not first.has_lost_its_own:
         kept = {k: r for k, r in found.items() if k not in lost and (k[1] or r.variant.implementation not in again)}
@@ -66,8 +66,7 @@ def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
         roofs = [r.variant for r in kept.values() if r.role == "roof" and r.status is Status.PASSED]
         alone = once([v for v in variants if v.implementation == name], roofs or None)
         _take(kept, found, name, alone)
-    order = list(dict.fromkeys([*found, *kept]))
-    return [kept[key] if key in kept else found[key] for key in order]
+    return list((found | kept).values())
 
 
 def _take(kept: dict[Key, Record], first: dict[Key, Record], name: str, alone: Outcome) -> None:
@@ -86,7 +85,7 @@ def _joined(so_far: Record | None, more: Record, first: Record | None) -> Record
     """The roof or the reference, which has samples of every heat."""
     if so_far is None or so_far.status is not Status.PASSED:
         return replace(more, role=first.role if first else more.role)
-    return replace(so_far, samples=so_far.samples + more.samples, telemetry=so_far.telemetry + more.telemetry, notes=so_far.notes)
+    return replace(so_far, samples=so_far.samples + more.samples, telemetry=so_far.telemetry + more.telemetry)
 
 
 def _blamed(record: Record) -> Record:
@@ -95,5 +94,5 @@ def _blamed(record: Record) -> Record:
     return replace(record, status=Status.CRASHED, reason=BLAMED, samples=(), telemetry=(), kernels=())
 
 
-def _key(record: Record) -> Key:
-    return record.variant.id, record.role == "roof"
+def _key(one: Record | Entrant) -> Key:
+    return one.variant.id, one.role == "roof"
