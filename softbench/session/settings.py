@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softbench import resources
 from softbench.texts import InputError, share
 
 DEFAULT_BUDGET_S = 10.0
@@ -193,16 +192,21 @@ def _selection(profiles: str, option: Callable[[str], Any]) -> str:
 
 
 def _shapes(root: Path, given: str) -> Path:
+    from softbench import resources
+
     return _path("shapes", root, given).resolve() if given else resources.shapes_of(root)
 
 
 def _impls(root: Path, given: list[str]) -> tuple[Path, ...]:
+    from softbench import resources
+
     own = (_path("impls", root, folder).resolve() for folder in given)
     return tuple(dict.fromkeys([resources.bundled_impls().resolve(), *own]))
 
 
 def _operators(root: Path, shapes: Path, given: list[str]) -> tuple[Path, ...]:
     """Those given, else the folder next to shapes.yaml; with the bundled shapes.yaml, in the folder of the command."""
+    from softbench import resources
     from softbench.cases import operator_files
 
     is_bundled = shapes == resources.bundled_shapes().resolve()
