@@ -91,7 +91,8 @@ TABLES = {
         "of the dagger, open_cases those whose time is open and does not count; weighted_ns sums weight x time.",
         text="machine operator implementation family",
         count_or_null="rank",
-        figure="score_percent score_low score_high speedup speedup_low speedup_high weighted_ns weighted_speedup",
+        figure="score_percent score_low score_high speedup speedup_low speedup_high weighted_ns weighted_speedup "
+        "weighted_low weighted_high",
         count="passed timed speedup_cases wins ties",
         texts="failed_hard open_cases",
     ),

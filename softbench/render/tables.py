@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
 from softbench.analysis.leaderboard import Board, Cell, Standing, by_values
-from softbench.analysis.leaderboard.estimates import Estimate, plus_minus
+from softbench.analysis.leaderboard.estimates import plus_minus
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
     baseline_text,
@@ -110,7 +110,7 @@ def standing_row(standing: Standing, board: Board) -> list[str]:
 def weighted_total(standing: Standing) -> str:
     """The time of all calls that a profile's weights count, and the speed-up of that."""
     ns, speedup = standing.weighted_ns, standing.weighted_speedup
-    factor = f", {plus_minus(Estimate(speedup, speedup, speedup), 2, 'x')}" if speedup else ""
+    factor = f", {plus_minus(speedup, 2, 'x')}" if speedup else ""
     return "no total" if ns is None else f"{milliseconds(ns)} ms{factor}"
 
 

@@ -30,6 +30,20 @@ def test_the_truth_is_inside_in_19_of_20_runs():
     assert 0.93 < inside / 400 < 0.995
 
 
+def test_the_shares_of_cases_count_in_the_interval_too():
+    draw, shares, scatter = random.Random(6), [0.9, 0.06, 0.04], [0.002, 0.02, 0.05]
+    inside = 0
+    for _ in range(400):
+        cases = [[draw.gauss(0.1, each) for _ in range(4)] for each in scatter]
+        value = math.exp(sum(share * statistics.mean(logs) for share, logs in zip(shares, cases, strict=True)))
+        found = estimates.around(value, [stats.compare_logs(logs) for logs in cases], shares)
+        inside += found.low < math.exp(0.1) < found.high
+    assert 0.93 < inside / 400 < 0.995
+    wider = estimates.around(1.0, [*map(stats.compare_logs, cases[:2]), None], shares)
+    assert wider.is_known
+    assert not estimates.around(1.0, [None, None, None], shares).is_known
+
+
 def test_few_placements_have_no_interval():
     one, two = stats.compare_logs([0.1]), stats.compare_logs([0.1, 0.11, 0.12])
     assert estimates.mean([]) is None

@@ -7,7 +7,7 @@ from support.builders import ended, run, softmax_case, timed
 from support.children import python
 from support.options import read
 
-from softbench.analysis.leaderboard import build
+from softbench.analysis.leaderboard import build, estimates
 from softbench.cases.matrix import load
 from softbench.cases.operators.captured import Seen
 from softbench.cli import capture
@@ -112,9 +112,21 @@ def test_the_time_of_all_calls_needs_every_case():
     held = run([*records, timed(wide, "refusing", 1_000), ended(narrow, "refusing")])
     board = build(held)
     (quick,) = (row for row in board.ranking if row.implementation == "quick")
-    assert (quick.weighted_ns, quick.weighted_speedup) == (3 * 5_000 + 1000 * 500, pytest.approx(927 / 515))
+    assert (quick.weighted_ns, quick.weighted_speedup.value) == (3 * 5_000 + 1000 * 500, pytest.approx(927 / 515))
     for text in (tables.ranking_table(board), export.markdown(board)):
         assert "0.5150 ms, 1.80x" in text
         assert "no total" in text
     page = re.sub(r"<[^>]*>", "", str(report.render(held)))
     assert "All calls of the profile, by its weightsquick 0.5150 ms, 1.80xtorch_eager 0.9270 ms, 1.00x" in page
+
+
+def test_the_speed_up_of_all_calls_is_as_sure_as_that_of_most_of_them():
+    for often, least, most in ((3, 1.005, 1.02), (30_000, 1.05, 1.5)):
+        wide, narrow = softmax_case(weight=often), softmax_case(64, weight=1000)
+        records = [timed(wide, name, ns, spread=0.1) for name, ns in (("torch_eager", 9_000), ("quick", 5_000))]
+        records += [timed(narrow, name, ns, spread=0.001) for name, ns in (("torch_eager", 900), ("quick", 500))]
+        board = build(run(records))
+        found = next(row.weighted_speedup for row in board.ranking if row.implementation == "quick")
+        assert found.low < 1.8 < found.high
+        assert least < found.high / found.low < most
+        assert f"ms, {estimates.plus_minus(found, 2, 'x')}" in tables.ranking_table(board)

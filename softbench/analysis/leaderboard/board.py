@@ -128,7 +128,7 @@ class Standing:
     where both the baseline and the implementation passed; scored and sped_up are both with their intervals. failed_hard (the
     dagger) holds the ids of the untimed cases that it failed, and of the timed cases in which it was right in the check and wrong
     in a timed call; open_cases those of the timed cases in which its time is open and does not count. weighted_ns is the sum of
-    weight x latency, None if a case with a weight was not passed; weighted_speedup is the baseline's over it.
+    weight x latency, None if a case with a weight was not passed; weighted_speedup is the baseline's over it, with its interval.
     """
 
     operator: str
@@ -145,7 +145,7 @@ class Standing:
     failed_hard: tuple[str, ...] = ()
     open_cases: tuple[str, ...] = ()
     weighted_ns: float | None = None
-    weighted_speedup: float | None = None
+    weighted_speedup: Estimate | None = None
 
     @property
     def score(self) -> float | None:

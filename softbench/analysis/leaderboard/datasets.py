@@ -23,7 +23,8 @@ COLUMNS = (
 STANDING = (
     *("operator", "implementation", "family", "rank", "score_percent", "score_low", "score_high", "passed", "timed"),
     *("speedup", "speedup_low", "speedup_high", "speedup_cases"),
-    *("wins", "ties", "failed_hard", "open_cases", "weighted_ns", "weighted_speedup"),
+    *("wins", "ties", "failed_hard", "open_cases", "weighted_ns"),
+    *("weighted_speedup", "weighted_low", "weighted_high"),
 )
 
 
@@ -57,7 +58,8 @@ def _standing(own: Standing) -> tuple[object, ...]:
     return (
         *(own.operator, own.implementation, own.family, own.rank, *(astuple(own.scored) if own.scored else nothing)),
         *(own.passed, own.timed, *(astuple(own.sped_up) if own.sped_up else nothing), own.speedup_cases),
-        *(own.wins, own.ties, own.failed_hard, own.open_cases, own.weighted_ns, own.weighted_speedup),
+        *(own.wins, own.ties, own.failed_hard, own.open_cases, own.weighted_ns),
+        *(astuple(own.weighted_speedup) if own.weighted_speedup else nothing),
     )
 
 

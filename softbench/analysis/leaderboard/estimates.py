@@ -1,7 +1,7 @@
 """How sure a mean over cases is: intervals from the placements, and figures with the digits that these support.
 
-Cases are timed one after the other, so the variance of the mean of n logarithms is the sum of theirs, from the placements of each,
-over n². Student's t has the degrees of freedom by Satterthwaite.
+Cases are timed one after the other, so the variance of a mean of logarithms is the sum of theirs, from the placements of each, by
+the squares of their shares. Student's t has the degrees of freedom by Satterthwaite.
 """
 
 import math
@@ -36,28 +36,31 @@ def mean(ratios: Sequence[stats.Comparison]) -> Estimate | None:
     finite = [ratio for ratio in ratios if math.isfinite(ratio.ratio) and ratio.ratio > 0]
     if not finite:
         return None
-    return around(stats.geometric_mean(ratio.ratio for ratio in finite), finite, len(finite))
+    return around(stats.geometric_mean(ratio.ratio for ratio in finite), finite, [1 / len(finite)] * len(finite))
 
 
-def around(value: float, ratios: Sequence[stats.Comparison], cases: int) -> Estimate:
-    """A geometric mean over that many cases, of which these ratios were measured and the others follow by a rule.
+def around(value: float, ratios: Sequence[stats.Comparison | None], shares: Sequence[float]) -> Estimate:
+    """A mean in which the logarithm of each ratio has a share; what else it consists of follows by a rule.
 
-    A ratio of one placement counts the mean variance of the others.
+    A ratio of one placement, or of none, counts the mean variance of the others.
     """
-    known = [found for ratio in ratios if (found := _variance(ratio)) is not None]
+    found = list(map(_variance, ratios))
+    known = [one[0] for one in found if one]
     if not known:
         return Estimate(value, 0.0, math.inf)
-    total = sum(variance for variance, _ in known) * len(ratios) / len(known)
+    others = sum(known) / len(known), math.inf
+    parts = [(share**2 * variance, own) for share, (variance, own) in zip(shares, (one or others for one in found), strict=True)]
+    total = sum(variance for variance, _ in parts)
     if not total:
         return Estimate(value, value, value)
-    freedom = sum(v for v, _ in known) ** 2 / sum(v**2 / own for v, own in known)
-    half = stats.student_t(max(1, min(int(freedom), FREEDOM)), ERROR) * math.sqrt(total) / cases
+    freedom = sum(v for v, own in parts if own < math.inf) ** 2 / sum(v**2 / own for v, own in parts)
+    half = stats.student_t(max(1, min(int(freedom), FREEDOM)), ERROR) * math.sqrt(total)
     return Estimate(value, value * math.exp(-half), value * math.exp(half)) if half < 1 else Estimate(value, 0.0, math.inf)
 
 
-def _variance(ratio: stats.Comparison) -> tuple[float, int] | None:
+def _variance(ratio: stats.Comparison | None) -> tuple[float, float] | None:
     """The variance of the mean log-ratio, and its degrees of freedom; None with fewer than two placements."""
-    if ratio.placements < 2 or not math.isfinite(ratio.half_width):
+    if ratio is None or ratio.placements < 2 or not math.isfinite(ratio.half_width):
         return None
     freedom = ratio.placements - 1
     return (ratio.half_width / stats.student_t(freedom, OF_A_CASE)) ** 2, freedom

@@ -39,16 +39,24 @@ def ranking(cases: Sequence[CaseBoard], failed_hard: FailedHard, baseline: str =
 
 
 def _weighted(row: Standing, cases: Sequence[CaseBoard], baseline: str) -> Standing:
-    """The standing with its time of all calls that the weights count."""
+    """The standing with its time of all calls that the weights count.
+
+    In the speed-up a case has its share of that time, or of the baseline's if it is larger.
+    """
     asked = [board for board in cases if board.case.timed and board.case.weight]
 
-    def total(name: str) -> float:
+    def times(name: str) -> list[float]:
         cells = [(board.case.weight, board.by_implementation.get(name)) for board in asked]
-        times = [weight * cell.latency_ns for weight, cell in cells if cell and cell.latency_ns and not cell.is_open]
-        return sum(times) if len(times) == len(asked) else 0.0
+        found = [weight * cell.latency_ns for weight, cell in cells if cell and cell.latency_ns and not cell.is_open]
+        return found if len(found) == len(asked) else []
 
-    own, base = total(row.implementation), total(baseline)
-    return replace(row, weighted_ns=own or None, weighted_speedup=base / own if own and base else None)
+    own, base = times(row.implementation), times(baseline)
+    if not own or not base:
+        return replace(row, weighted_ns=sum(own) or None)
+    total, other = sum(own), sum(base)
+    ratios = [board.by_implementation[row.implementation].over_baseline for board in asked]
+    shares = [max(mine / total, its / other) for mine, its in zip(own, base, strict=True)]
+    return replace(row, weighted_ns=total, weighted_speedup=estimates.around(other / total, ratios, shares))
 
 
 def _numbered(rows: Sequence[Standing]) -> list[Standing]:
@@ -71,7 +79,7 @@ def _standing(
         implementation=name,
         family=family,
         rank=None,
-        scored=estimates.around(_score(name, shares), over_roof, len(shares)) if passed else None,
+        scored=estimates.around(_score(name, shares), over_roof, [1 / len(shares)] * len(over_roof)) if passed else None,
         passed=len(passed),
         timed=len(shares),
         sped_up=estimates.mean(speedups),
