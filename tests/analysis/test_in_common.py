@@ -72,6 +72,6 @@ def test_two_kernels_with_one_reason_get_no_explanation():
 
 def test_different_mistakes_stay_apart():
     case = softmax_case()
-    reasons = ("every element is 0: row 0", "low precision: row 3", "launch raised ValueError: no such tile: 13")
+    reasons = ("output 1: every element is 0: row 0", "output 1: low precision: row 3", "launch raised OSError: no tile: 13")
     groups = status_groups(board(ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons)))
     assert [group.reason for group in groups] == list(reasons)

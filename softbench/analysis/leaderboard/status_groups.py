@@ -42,7 +42,7 @@ def _kind_of_reason(record: Record) -> str:
     """A reason without its numbers and dtypes; of a wrong output only the mistake, and not the first wrong element."""
     line = first_line(record.reason)
     if record.status is Status.INCORRECT:
-        line = line.split(": ")[0]
+        line = re.sub(r"^(in|out)put \d+: ", "", line).split(": ")[0]
     return _NUMBER.sub("#", line).replace("bfloat#", "float#")
 
 
