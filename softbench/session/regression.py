@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from softbench.analysis import compare
 from softbench.analysis.compare import summary, versions
 from softbench.analysis.document import Document
+from softbench.cases import operators
 from softbench.model import Case, Passport, Run, Variant
 from softbench.records import store
 from softbench.records.comparable.sections import one_machine
@@ -58,13 +59,14 @@ class RegressionCheck:
 
     def refuse(self, passport: Passport, cells: Mapping[Case, Sequence[Variant]]) -> None:
         """Raises SettingsError if the earlier run is of another machine than that passport, or has none of the cells."""
-        known = {(r.case.id, r.variant.implementation) for r in self.run.records if r.role != "roof"}
+        known = {(r.case.id, r.variant.implementation): r for r in self.run.records if r.role != "roof"}
         asked = ((case.id, v.implementation) for case, variants in cells.items() for v in variants)
-        if cells and known.isdisjoint(asked) and not self.is_resumed:
+        found = {r.case.operator: r.operator_hash for r in map(known.get, asked) if r}
+        now = {name: own.source_hash for name in found if (own := operators.of_file(name)) and not self.is_brief}
+        if cells and all(now.get(name, old) != old for name, old in found.items()) and not self.is_resumed:
             one, profiles = self.run.passport.run_id, ",".join(self.run.passport.profiles)
-            raise SettingsError(
-                f"--softbench-baseline: {one} (profile {profiles}) has none of the cells of this run; name a run that has"
-            )
+            why = f": the operator {min(found)} has changed since" if found else "; name a run that has"
+            raise SettingsError(f"--softbench-baseline: {one} (profile {profiles}) has none of the cells of this run{why}")
         try:
             one_machine((self.run, Run(passport, ())))
         except InputError as error:

@@ -61,8 +61,9 @@ def test_a_changed_operator_is_another_question(gelu_run, folder, monkeypatch, s
     (path,) = Path("reports").glob("*.jsonl")
     assert store.read(path).passport.operators == {"gelu": tuple(GELU.splitlines())}
     Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
-    resumed = bench(folder, "--softbench-profile=gelu", "--softbench-resume=latest", code=4)
-    assert "cannot be resumed: the operator gelu has changed since; start a new run" in resumed.stdout + resumed.stderr
+    for option, words in (("resume", "cannot be resumed"), ("baseline", "has none of the cells of this run")):
+        refused = bench(folder, "--softbench-profile=gelu", f"--softbench-{option}=latest", code=4)
+        assert f"{words}: the operator gelu has changed since" in refused.stdout + refused.stderr
     text = re.sub(r'"operator_hash":"\w{16}"', '"operator_hash":"0000000000000000"', path.read_text())
     Path("reports/other.jsonl").write_text(text.replace(path.name.removesuffix(".jsonl"), "other"))
     for command in ("compare", "table"):
