@@ -89,7 +89,7 @@ def ranking_table(board: Board, width: int = WIDTH) -> str:
 
 def ranking_header(board: Board) -> list[str]:
     header = ["rank", "implementation", "family", "score", "coverage", f"vs {baseline_text(board)}", "wins", "ties"]
-    return [*header, *["weight x time"] * board.has_weights]
+    return [*header, *["weight x time"] * bool(board.weighted)]
 
 
 def standing_row(standing: Standing, board: Board) -> list[str]:
@@ -103,7 +103,7 @@ def standing_row(standing: Standing, board: Board) -> list[str]:
         plus_minus(standing.sped_up, 2, "x"),
         str(standing.wins),
         str(standing.ties),
-        *[weighted_total(standing)] * board.has_weights,
+        *[weighted_total(standing) if standing.operator in board.weighted else ""] * bool(board.weighted),
     ]
 
 

@@ -179,8 +179,9 @@ class Board:
         return tuple(board for board in self.cases if board.case.timed)
 
     @property
-    def has_weights(self) -> bool:
-        return any(board.case.weight for board in self.timed)
+    def weighted(self) -> frozenset[str]:
+        """The operators with a timed case that has a weight."""
+        return frozenset(board.case.operator for board in self.timed if board.case.weight)
 
     @property
     def has_scores(self) -> bool:
