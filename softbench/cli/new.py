@@ -12,8 +12,11 @@ from softbench.texts import InputError
 
 LANGUAGES = ("triton", "torch")
 LONGEST = 60
-RESERVED = ("operator", "torch", "torch_eager")
-"""Names in the template of an operator."""
+RESERVED = {
+    "operator": ("operator", "torch", "torch_eager"),
+    "implementation": ("Unsupported", "float", "getattr", "kernel", "tl", "torch", "triton"),
+}
+"""Names in the templates, which a function of that name would hide."""
 OWN_SHAPES = Path("shapes.yaml")
 SHAPES = """profiles:
   {name}:
@@ -84,14 +87,14 @@ def _usable(name: str, folder: Path, what: str) -> str:
     if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9_]*", name) or keyword.iskeyword(name) or len(name) > LONGEST:
         rule = f"a letter, then letters, digits and _, {LONGEST} at the most"
         raise InputError(f"{name!r:.80} cannot name an {what}: a name is {rule}, and no word of Python's")
+    if name in RESERVED[what]:
+        raise InputError(f"{name!r} cannot name an {what}: it has another meaning in the file; choose another name")
     # They import the operators, which other commands do not need.
     from softbench.cases import operator_files, operators, registry
 
     own = [folder] if folder.is_dir() else []
     if what == "operator":
         operator_files.load(own)
-        if name in RESERVED:
-            raise InputError(f"{name!r} cannot name an operator: it has another meaning in the file; choose another name")
         if name in operators.names():
             declared = operators.of_file(name)
             where = f"declared in {resources.shown(declared.path)}" if declared else "one of softbench's own"

@@ -186,7 +186,7 @@ def test_an_operator_that_new_refuses(says, arguments, words):
     assert [path.name for path in Path("operators").iterdir()] == ["mine.py"]
 
 
-NO_NAMES = ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "é", "a b", "\x1b[2J")
+NO_NAMES = ("", "1x", "a-b", "../x", "class", "_x", "x" * 61, "tl", "torch", "é", "a b", "\x1b[2J")
 
 
 @over(
