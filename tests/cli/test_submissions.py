@@ -219,11 +219,13 @@ def test_what_is_not_as_it_was_is_not_submitted(submit):
     misread = Calibration("graph", (20_000, 100_000), (20_000, 50_000))
     made("off", 5_000, calibrations=(misread,))
     made("fast", 5)
+    made("größe", 5_000)
     stored(Path("reports"), run([timed(CASE, "a b", 9, variant=variant("a b", "kernels"))], run_id="spaced"))
     own = Path("kernels/own.py")
     for name, text, why in (
         ("off", KERNEL, "failed its calibration"),
         ("fast", KERNEL, "impossible"),
+        ("größe", KERNEL, "'größe': names in"),
         ("spaced", KERNEL, "kernels/a b.py': names in a submission are of A-Z"),
         ("first", b"# changed", "own has changed since: its source is"),
     ):

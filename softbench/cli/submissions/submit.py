@@ -17,7 +17,7 @@ from softbench.texts import InputError
 def _run(options: Options) -> CommandResult:
     run = store.as_written(store.find(Path(options.reports), options.run))
     name = run.passport.run_id
-    for path in (r.variant.path for r in answered(run)):
+    for path in (name, *(r.variant.path for r in answered(run))):
         if not all(map(is_plain, path.split("/"))):
             raise InputError(f"{path!r:.80}: names in a submission are of A-Z, a-z, 0-9, _, - and ., the last two not first")
     places = [*map(Path, (*options.impls, "operators")), bundled_impls(), bundled_operators()]
