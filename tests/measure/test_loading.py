@@ -50,6 +50,12 @@ def load(folder):
     return loading.load(Path(variant.path), variant.implementation, variant.source_hash)
 
 
+def test_a_link_to_a_file_has_the_neighbours_of_the_link(family, tmp_path):
+    (family / "mine.py").rename(tmp_path / "elsewhere.py")
+    (family / "mine.py").symlink_to(tmp_path / "elsewhere.py")
+    assert load(family)(None)(0) == 42
+
+
 @pytest.mark.parametrize("name", [name for name, text in FILES.items() if text])
 def test_a_file_rewritten_in_the_run_is_not_executed(family, name):
     (variant,) = registry.find([family])

@@ -35,7 +35,12 @@ def load(path: Path, name: str, source_hash: str = "") -> Any:
 
     Raises SourcesChanged if a hash is given that the sources of its family do not have, and what the file raises.
     """
-    return getattr(_module(path.resolve(), source_hash), name)
+    return getattr(_module(_place(path), source_hash), name)
+
+
+def _place(path: Path) -> Path:
+    """The file in the folder where it is, also if it is a link to another one: its neighbours are those of the link."""
+    return path.parent.resolve() / path.name
 
 
 def operator(declared: FileOperator) -> FileOperator:
@@ -43,7 +48,7 @@ def operator(declared: FileOperator) -> FileOperator:
 
     `load` finds the baseline in it from then on. Raises what the file raises.
     """
-    path = declared.path.resolve()
+    path = _place(declared.path)
     if _alone(path, declared.source_hash) is None:
         _add(_Finder(_package_name(f"{path} {declared.source_hash}"), sources.alone(path, declared.source), path))
     return declared.with_code(load(path, declared.name, declared.source_hash))
@@ -51,7 +56,7 @@ def operator(declared: FileOperator) -> FileOperator:
 
 def require_unchanged(path: Path) -> None:
     """Raises SourcesChanged if a source that the implementation reads itself (not Python) is not what was hashed."""
-    finder = _finder(path.resolve().parent)
+    finder = _finder(_place(path).parent)
     for name, held in finder.family.files.items():
         file = finder.family.folder / name
         if not name.endswith(".py") and file.is_file() and file.read_bytes() != held:
