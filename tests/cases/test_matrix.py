@@ -255,6 +255,7 @@ UNTIMED_MISTAKES = {
     SOFTMAX + f"dtype: float32, shapes: [[{2**25}, {2**24}]]": f".shapes[0]: {TOO_LARGE}",
     SOFTMAX + f"dtype: float32, shapes: [[0, {2**49}]]": f".shapes[0]: {TOO_LARGE}",
     SOFTMAX + f"dtype: float32, shapes: [{[1] * 17}]": ".shapes[0]: has 17 dimensions; 16 are the most",
+    SOFTMAX + "dtype: float16, shapes: [[8]], layout: transposed": ": layout transposed needs two dimensions; the shape is (8,)",
     SOFTMAX + "dtype: float16, shapes: [[4, 8]], layout: keys-9": (
         ": softmax has no keys, so no layout 'keys-9'; take keys-9 out of it"
     ),

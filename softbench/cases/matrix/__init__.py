@@ -14,6 +14,7 @@ from typing import Any
 
 from softbench.cases.operators import check_own, names, of_file
 from softbench.cases.operators.drawn_cases import LAST_SEED, case_of, random_cases
+from softbench.cases.operators.inputs import strides_of
 from softbench.cases.operators.vocabulary import check_case, check_distribution, check_timed, parse_layout
 from softbench.model import DTYPES, MAX_ELEMENTS, Case
 from softbench.resources import choose_from, shown
@@ -94,6 +95,7 @@ def _profile(groups: Iterable[Place], timed: bool, seed: int) -> tuple[Case, ...
             try:
                 check_case(case)
                 check_own(case)
+                strides_of(case.shape, parse_layout(case.layout))
             except ValueError as mistake:
                 raise group.error(str(mistake)) from None
             if case.id in places and "random" in group.mapping():
