@@ -78,7 +78,7 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
         f"half-width of the interval: {_percent(width)} in the median",
         f"rule: {RULE}",
         f"identical kernels may be called different once in {1 / stats.TOTAL_ERROR:.0f} contests:"
-        f" here in {allowed(count)} of {count}",
+        f" here {allowed(count)} of {count} would still pass",
     )
     failures = (f"one kernel against itself: {said}",) if different > allowed(count) else ()
     trust = f"ranks: in {budget_s:g} s per case, kernels that differ by less than {_percent(width)} are rarely distinguished"
