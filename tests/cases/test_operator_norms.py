@@ -198,6 +198,10 @@ def test_what_structure_says_of_several_outputs():
     assert "output 2: wrong dtype: bfloat16" in fault(case, lambda *i: (*right(*i)[:2], right(*i)[2].bfloat16()))
     assert "output 2: wrong shape: (4, 1)" in fault(case, lambda *i: (*right(*i)[:2], right(*i)[2][:, None]))
     assert "2 outputs were returned where 3" in fault(case, lambda *i: right(*i)[:2])
+    assert "a list was returned where a plain tuple of 3 tensors" in fault(case, lambda *i: list(right(*i)))
+    twice = fault(case, lambda *i: (*[right(*i)[1]] * 2, right(*i)[2]))
+    assert twice == "outputs 0 and 1 have memory in common"
+    assert not fault(case, lambda *i: (*torch.stack(right(*i)[:2]), right(*i)[2]))
 
     handed_on = fault(case, lambda x, r, w: (right(x, r, w)[0], r.view_as(r), right(x, r, w)[2]))
     assert handed_on == "output 1: the output is a view of the input's memory"

@@ -82,7 +82,7 @@ TIES = [
     ([[1, 2, 4], [0, 1, 2]], ""),
     ([[2, 1, 4], [2, 0, 1]], ""),
     ([[1, 1, 4], [0, 1, 2]], "output 1: row 0, column 1: got 1, expected "),
-    ([[1, 2, 3], [0, 1, 2]], "output 1: row 0, column 2: got 3, expected 4; 1 of 12 elements wrong"),
+    ([[1, 2, 3], [0, 1, 2]], "output 1: row 0, column 2: got 3, expected 4; 1 of 12 elements of all outputs wrong"),
     ([[1, 2, 4], [0, 1, 5]], "output 1: row 1, column 2: got 5, expected "),
     ([[1, 2, 4], [0, 1, -1]], "output 1: row 1, column 2: got -1, expected "),
 ]

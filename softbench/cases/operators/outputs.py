@@ -1,7 +1,9 @@
 """What a launch must return, and what it returned, without calling any method that the value's class could override."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from softbench.cases.operators.inputs import share
@@ -68,6 +70,19 @@ class OutputSpec:
         if any(share(x, y) for x in inputs):
             return "the output is a view of the input's memory"
         return ""
+
+
+def overlapping(outputs: Sequence[Tensor]) -> str:
+    """Which two outputs have memory in common, "" for none: one store would count for two."""
+    spans = sorted((y.data_ptr(), y.data_ptr() + _reach(y), i) for i, y in enumerate(outputs) if y.numel())
+    found = next(((i, j) for (_, end, i), (start, _, j) in pairwise(spans) if start < end), None)
+    return f"outputs {min(found)} and {max(found)} have memory in common" if found else ""
+
+
+def _reach(y: Tensor) -> int:
+    """Bytes from its first element to its last one's end."""
+    last = sum((size - 1) * stride for size, stride in zip(y.shape, y.stride(), strict=True))
+    return int(y.element_size() * (1 + last))
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from softbench.cases.operators import Expected, Invariant, get
 from softbench.cases.operators.inputs import take_rows
+from softbench.cases.operators.outputs import overlapping
 from softbench.measure.check import kinds
 from softbench.model import Case, Tensor
 
@@ -35,9 +36,11 @@ CHANGED = Fault("the output changed while it was compared", "left unfinished")
 def structure(case: Case, inputs: Tensors, outputs: tuple[Any, ...]) -> str:
     """What is wrong with the outputs apart from their values; "" if nothing is."""
     specs = get(case.operator).output_specs(case)
+    if len(outputs) == 1 < len(specs) and issubclass(kind := type(outputs[0]), tuple | list | dict):
+        return f"a {kind.__name__} was returned where a plain tuple of {len(specs)} tensors is expected; write tuple(...)"
     if len(outputs) != len(specs):
         return f"{len(outputs)} outputs were returned where {len(specs)} are expected"
-    return first([spec.fault(y, inputs) for y, spec in zip(outputs, specs, strict=True)], "output")
+    return first([spec.fault(y, inputs) for y, spec in zip(outputs, specs, strict=True)], "output") or overlapping(outputs)
 
 
 def first(faults: Sequence[str], what: str) -> str:
@@ -180,7 +183,7 @@ def _describe(case: Case, inputs: Tensors, outputs: Tensors, rows: Rows, device:
     digits = ".0f" if is_exact else ".6g" if f"{value:.6g}" != f"{right:.6g}" else ".12g"
     text = f"row {_row(rows, at)}, column {expected.first_column + column}: got {value:{digits}}, expected {right:{digits}}"
     text += "" if is_exact else f" (allowed +-{allowed:.2g})"
-    text += f"; {count} of {sum(y.numel() for y in outputs)} elements wrong"
+    text += f"; {count} of {sum(y.numel() for y in outputs)} elements{' of all outputs' * (len(outputs) > 1)} wrong"
     invariant = get(case.operator).invariants(case, expected, got)
     if invariant is not None and got.shape[1] == case.columns and bool(invariant.violated[at]):
         text += f"; {invariant.name} {float(invariant.got[at]):.6g}"
