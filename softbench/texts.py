@@ -7,9 +7,9 @@ MOST_TEXT = 4000
 """Characters of a kept text: enough for a compiler's message; an implementation once gave 60 MiB."""
 
 
-def cut(text: str) -> str:
-    """The text, cut to `MOST_TEXT` characters."""
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+def cut(text: str, most: int = MOST_TEXT) -> str:
+    """The text, or as much of it as leaves room for an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def printable(text: str) -> str:

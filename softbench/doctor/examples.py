@@ -17,6 +17,7 @@ from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.worker import confining
 from softbench.model import SEALED, WRONG_WHEN_TIMED, Case, Record, Status, Variant, stats
 from softbench.model.limits import Limits
+from softbench.texts import cut
 
 HERE = Path(__file__).parent
 CHEATS, TWINS = HERE / "cheats", HERE / "twins"
@@ -168,7 +169,7 @@ def look(target: Target) -> Findings:
             failures.append(f"{example.name}: {why}")
         else:
             caught += 1
-            lines += [f"caught: {told}", f"        {_short(_said(record) or NO_FASTER)}"]
+            lines += [f"caught: {told}", f"        {cut(_said(record) or NO_FASTER, 110)}"]
         rows.append((example.name, outcome, record.status.value, _said(record)))
     for name, record in records.items():
         if name.split()[0] not in {e.name for e in EXAMPLES} and record.status is not Status.PASSED:
@@ -212,7 +213,3 @@ def _ns(record: Record) -> float:
 
 def _described(variant: Variant) -> str:
     return f"{variant.implementation}: {variant.summary[:1].lower()}{variant.summary[1:].rstrip('.')}"
-
-
-def _short(reason: str) -> str:
-    return reason if len(reason) <= 110 else f"{reason[:109]}…"

@@ -13,8 +13,7 @@ from softbench.analysis.leaderboard.machines import Machine
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Record, stats
 from softbench.render import export
-from softbench.render.tables import cut
-from softbench.texts import InputError, printable
+from softbench.texts import InputError, cut, printable
 
 MARKER = "<!-- softbench -->"
 """The first line of a comment, by which a bot finds the one that it replaces."""

@@ -37,6 +37,7 @@ from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.remarks import clock_note, elsewhere, why_marked, why_open
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Case
+from softbench.texts import cut
 
 OUTCOMES = ("passed", "checked", "compiled", "failed", "declared", "refused")
 """Of `outcome_counts`."""
@@ -239,11 +240,6 @@ def _filled(text: str, width: int) -> str:
     """Wrapped text. Words stay whole, also at hyphens, unless one of them does not fit: a long case id."""
     is_tight = max(map(len, text.split()), default=0) > width
     return textwrap.fill(text, width, break_on_hyphens=is_tight, break_long_words=False)
-
-
-def cut(text: str, width: int) -> str:
-    """The text, or its first width - 1 characters and an ellipsis."""
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _signs(line: str, width: int) -> str:

@@ -6,7 +6,7 @@ A worker runs an implementation's file, so only answers to what it was asked are
 from dataclasses import dataclass
 from typing import Any
 
-from softbench import typed
+from softbench import texts, typed
 from softbench.measure.worker.wire import Message
 from softbench.model import Accuracy, Calibration, KernelResources, Status
 from softbench.texts import printable
@@ -186,5 +186,4 @@ def _bounded(value: Any, is_time: bool = False) -> Any:
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """A text from a worker on one printable line, cut if it is long."""
-    shown = printable(text[: most + 1])
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    return texts.cut(printable(text[: most + 1]), most)

@@ -9,6 +9,7 @@ from softbench import packages
 from softbench.contract import Unsupported
 from softbench.measure.worker import confining, loading, traces
 from softbench.model import Status
+from softbench.texts import cut
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COMPILER_WORDS = ("Compil", "OutOfResources", "PTXAS", "DSL", "NVRTC", "BackendCompilerFailed", "InductorError")
@@ -90,5 +91,4 @@ def _said(error: BaseException) -> str:
 
 def _one_line(error: BaseException, limit: int = 300) -> str:
     plain = _COLOURS.sub("", _said(error)).encode(errors="replace").decode()  # a lone surrogate cannot be stored
-    text = " ".join(plain.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut(" ".join(plain.split()), limit)

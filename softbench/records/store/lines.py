@@ -151,8 +151,7 @@ def _build(where: str, make: Callable[[dict[str, Any]], T], data: dict[str, Any]
     try:
         return make({key: value for key, value in data.items() if key not in ("kind", "schema")})
     except (TypeError, ValueError, RecursionError) as error:
-        reason = str(error) if len(str(error)) <= 150 else f"{error!s:.149}…"
-        raise StoreError(f"{where}: is no record of schema {SCHEMA_VERSION} ({reason})") from None
+        raise StoreError(f"{where}: is no record of schema {SCHEMA_VERSION} ({cut(str(error), 150)})") from None
 
 
 def passport_line(run: Passport) -> bytes:
