@@ -69,8 +69,7 @@ FEW_ROWS_THREADS = {
 MOST_FEW_THREADS = 512
 GROUPS_OF_16, MOST_IN_GROUP = 7, 16  # groups of multiprocessors with room for a cluster of sixteen; clusters in each, if spread
 CTA_BYTES = 1024  # of shared memory, that each CTA costs besides
-# By whether rows are whole vectors: threads of a row of 16 bits with three vectors each or more, as many of twice as many would be
-# idle, and up to how many vectors.
+# By whether rows are whole vectors: (threads, most vectors) of rows of 16 bits in which many of twice the threads would be idle.
 HALVED = {True: ((4, 10), (8, 20), (64, 153)), False: ((4, 10), (8, 20), (64, 224))}
 MASKED_VECTORS, MOST_MASKED_THREADS = (4, 5), 320  # the second with a mask of bytes
 
@@ -170,8 +169,8 @@ def _single(whole: RowTileConfig, terms: int, tiles: int, plain: bool = False) -
         if not found:
             return None
         each = halved or _threads(whole.vectors, found[0])
-        is_apart = is_narrow and MIN_THREADS % each > 0
-        one_row = is_apart or not is_narrow or terms > 0 if not whole.aligned else is_apart and terms > 0
+        fits = is_narrow and MIN_THREADS % each == 0
+        one_row = is_narrow and not fits and terms > 0 if whole.aligned else terms > 0 or not fits
         return _rows(replace(whole, keep=found[1]), each, one_row)
     if bytes_ > _single_bytes(whole.itemsize, whole.aligned, terms, tiles):
         return None

@@ -37,7 +37,7 @@ def structure(case: Case, inputs: Tensors, outputs: tuple[Any, ...]) -> str:
     """What is wrong with the outputs apart from their values; "" if nothing is."""
     specs = get(case.operator).output_specs(case)
     if len(outputs) == 1 < len(specs) and issubclass(kind := type(outputs[0]), tuple | list | dict):
-        return f"a {kind.__name__} was returned where a plain tuple of {len(specs)} tensors is expected; write tuple(...)"
+        return f"a {kind.__name__} was returned where a plain tuple of {len(specs)} tensors is expected"
     if len(outputs) != len(specs):
         return f"{len(outputs)} outputs were returned where {len(specs)} are expected"
     return first([spec.fault(y, inputs) for y, spec in zip(outputs, specs, strict=True)], "output") or overlapping(outputs)
