@@ -155,7 +155,7 @@ class Entrant:
         return ask({self: self.request(operation, **more)})[self]
 
     def placing(self, common: Plan, rng: random.Random) -> dict[str, Any]:
-        """A request for new buffers, whose inputs are drawn anew."""
+        """A request for new buffers, with newly drawn inputs."""
         return self.request("place", plan=asdict(self.plan(common)), seed=rng.getrandbits(40))
 
     def record(self, case: Case, ideal_bytes: int, ideal_flops: int, reproduce: str) -> Record:
