@@ -152,26 +152,24 @@ def fill(x: Tensor, distribution: str, layout: Layout, key: str, form: Form = Fo
         else:
             _generate(target, distribution, key)
 
-    _in_rows(x, layout, draw)
+    in_rows(x, layout, draw)
 
 
 def fill_whole(x: Tensor, layout: Layout, key: str, below: int, share: float) -> None:
     """`fill` for bools, of which a share is True, and for integers from 0 to below `below`."""
-    _in_rows(x, layout, lambda target: drawing.whole(target, key, below, share))
+    in_rows(x, layout, lambda target: drawing.whole(target, key, below, share))
 
 
-def _in_rows(x: Tensor, layout: Layout, draw: Callable[[Tensor], None]) -> None:
-    """Have an input's values written into a matrix."""
+def in_rows(x: Tensor, layout: Layout, change: Callable[[Tensor], None]) -> None:
+    """Have an input changed in place as a matrix of its rows, which are one if the layout is broadcast."""
     if x.numel() == 0 or x.is_meta:
         return
     if layout.broadcast and x.dim() > 1:
         x = x[(0,) * (x.dim() - 1)]
-    rows = x.numel() // x.shape[-1] if x.dim() else 1
-    matrix = as_rows(x, rows)
-    target = x.new_empty(rows, x.numel() // rows) if matrix is None else matrix
-    draw(target)
-    if matrix is None:
-        x.copy_(target.view(x.shape))
+    matrix = x.reshape(-1, x.shape[-1] if x.dim() else 1)
+    change(matrix)
+    if not share(x, matrix):  # strides that allow no such view
+        x.copy_(matrix.view(x.shape))
 
 
 def _generate(target: Tensor, distribution: str, key: str) -> None:

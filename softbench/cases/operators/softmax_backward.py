@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from softbench.cases.operators import bounds
 from softbench.cases.operators.expected import Expected, Invariant
-from softbench.cases.operators.inputs import BLOCK_ELEMENTS, as_rows, fill, key_of, take_rows
+from softbench.cases.operators.inputs import BLOCK_ELEMENTS, fill, in_rows, key_of, take_rows
 from softbench.cases.operators.streams import Stream, Streamed
 from softbench.cases.operators.vocabulary import of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case, Tensor
@@ -34,7 +34,7 @@ class SoftmaxBackward(Streamed):
         dy, y = inputs
         fill(dy, of_others(case.distribution), layout, key=key_of(case, seed, "dy"))
         fill(y, case.distribution, layout, key=key_of(case, seed))
-        _to_probabilities(y[(0,) * (y.dim() - 1)] if layout.broadcast and y.dim() > 1 and case.rows else y)
+        in_rows(y, layout, _to_probabilities)
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`. |dx - r| may be eps |r| + 2^-20 y (|dy| + sum|dy y|) + the smallest subnormal.
@@ -100,18 +100,10 @@ def _rounding_shows(case: Case) -> bool:
     return case.dtype == case.out_dtype and DTYPE_BYTES[case.dtype] == 2
 
 
-def _to_probabilities(y: Tensor) -> None:
-    """Replace logits by their softmax along the last dimension, in place; takes about 200 MB, and for a transposed tensor
-    of more than two dimensions a copy of it."""
+def _to_probabilities(rows: Tensor) -> None:
+    """Replace logits by their softmax, in place; takes about 200 MB."""
     import torch
 
-    if y.numel() == 0:
-        return
-    rows = y.numel() // y.shape[-1] if y.dim() else 1
-    matrix = as_rows(y, rows)
-    target = y.contiguous().view(rows, -1) if matrix is None else matrix
-    working = torch.promote_types(y.dtype, torch.float32)
-    for slab in target.split(max(1, SOFTMAX_ELEMENTS // target.shape[1])):
+    working = torch.promote_types(rows.dtype, torch.float32)
+    for slab in rows.split(max(1, SOFTMAX_ELEMENTS // rows.shape[1])):
         slab.copy_(torch.softmax(slab, -1, dtype=working))
-    if matrix is None:
-        y.copy_(target.view(y.shape))
