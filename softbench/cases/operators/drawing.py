@@ -6,6 +6,7 @@ No device's generator is used, and every step is exact or rounded once by IEEE 7
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from softbench.cases.operators.recipes import RECIPES, Form, Piece, row
@@ -29,12 +30,9 @@ def recipe(x: Tensor, key: str, form: Form) -> None:
     made = [row(f"{key} {number}", x.shape[1], form) for number in range(count)]
     level, width, mask = _laid_out(made, x.shape[1], work, x.device)
     limits = torch.finfo(x.dtype)
-    salt = _salt(key)
-    step = max(1, SLAB_ELEMENTS // x.shape[1])
-    for start in range(0, len(x), step):
-        part = x[start : start + step]
-        chosen = torch.arange(start, start + len(part), device=x.device) % count
-        values = _noise(start, part, salt, work).mul_(width[chosen]).add_(level[chosen])
+    for first, part in _slabs(x):
+        chosen = torch.arange(first, first + len(part), device=x.device) % count
+        values = _noise(first, part, key, work).mul_(width[chosen]).add_(level[chosen])
         values.clamp_(limits.min, limits.max)
         which = mask[chosen]
         values.masked_fill_(which == MASKS.index("-inf"), float("-inf")).masked_fill_(which == MASKS.index("min"), limits.min)
@@ -46,23 +44,25 @@ def plain(x: Tensor, key: str) -> None:
     import torch
 
     work = torch.promote_types(x.dtype, torch.float32)
-    step = max(1, SLAB_ELEMENTS // max(1, x.shape[1]))
-    for start in range(0, len(x), step):
-        part = x[start : start + step]
-        part.copy_(_noise(start, part, _salt(key), work).mul_(3**0.5))
+    for first, part in _slabs(x):
+        part.copy_(_noise(first, part, key, work).mul_(3**0.5))
 
 
 def whole(x: Tensor, key: str, below: int, share: float) -> None:
     """Fill (rows, columns) in place with integers from 0 to below `below`, both ends too, or bools of which a share is True."""
     import torch
 
-    step = max(1, SLAB_ELEMENTS // max(1, x.shape[1]))
-    for start in range(0, len(x), step):
-        part = x[start : start + step]
-        drawn = _hashed(start, part, _salt(key))
+    for first, part in _slabs(x):
+        drawn = _hashed(first, part, key)
         part.copy_(drawn < share * 2**32 if x.dtype is torch.bool else drawn % below)
     for more, end in enumerate((below - 1, 0)[: 0 if x.dtype is torch.bool else x.numel()]):
         x[divmod((_salt(key) + more) % x.numel(), x.shape[1])] = end
+
+
+def _slabs(x: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Parts of a matrix that is not empty, each with the number of its first row."""
+    step = max(1, SLAB_ELEMENTS // x.shape[1])
+    return ((first, x[first : first + step]) for first in range(0, len(x), step))
 
 
 def _laid_out(
@@ -86,16 +86,16 @@ def _laid_out(
     return level.to(work), noise.to(work), mask.to(torch.int8)
 
 
-def _noise(first_row: int, like: Tensor, salt: int, work: torch.dtype) -> Tensor:
+def _noise(first_row: int, like: Tensor, key: str, work: torch.dtype) -> Tensor:
     """Uniform in [-1, 1) in steps of 2^-23."""
-    return (_hashed(first_row, like, salt) >> 8).to(work).mul_(2.0**-23).sub_(1)
+    return (_hashed(first_row, like, key) >> 8).to(work).mul_(2.0**-23).sub_(1)
 
 
-def _hashed(first_row: int, like: Tensor, salt: int) -> Tensor:
-    """Uniform from 0 to below 2^32, int64: a hash of the salt and of the element's number in the whole input."""
+def _hashed(first_row: int, like: Tensor, key: str) -> Tensor:
+    """Uniform from 0 to below 2^32, int64: a hash of the key and of the element's number in the whole input."""
     import torch
 
-    first = first_row * like.shape[1] + salt
+    first = first_row * like.shape[1] + _salt(key)
     h = torch.arange(first, first + like.numel(), device=like.device).view(like.shape)
     h &= LOW_32
     for _ in range(2):
