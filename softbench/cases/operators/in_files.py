@@ -173,10 +173,6 @@ class FileOperator(Streamed):
         """What rows of the first input may hold where they are drawn from a seed: masks too, if masks are hard inputs."""
         return Form.LOGITS if "all_inf" in self.hard else Form.KEYS if "padding_inf" in self.hard else Form.VALUES
 
-    def with_code(self, code: OperatorCode) -> FileOperator:
-        """The operator with its functions."""
-        return replace(self, code=code)
-
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of all streams, each once; of the first only what is needed."""
         spared = round(self.reads[0].read_bytes(case) * (1 - self.needed_share(case)))

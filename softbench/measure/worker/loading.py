@@ -13,6 +13,7 @@ import linecache
 import sys
 import types
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def operator(declared: FileOperator) -> FileOperator:
     path = _place(declared.path)
     if _alone(path, declared.source_hash) is None:
         _add(_Finder(_package_name(f"{path} {declared.source_hash}"), sources.alone(path, declared.source), path))
-    return declared.with_code(load(path, declared.name, declared.source_hash))
+    return replace(declared, code=load(path, declared.name, declared.source_hash))
 
 
 def require_unchanged(path: Path) -> None:
