@@ -181,8 +181,9 @@ class FileOperator(Streamed):
     def needed_share(self, case: Case) -> float:
         """Of the first input, what a right kernel must read."""
         queries, columns = (1, 1, *case.shape)[-2:]
-        is_all = not self.needs or not case.elements
-        return 1.0 if is_all else flops.needed(self.needs, queries, columns, case.params) / (queries * columns)
+        if not self.needs or not case.elements:
+            return 1.0
+        return flops.needed(self.needs, queries, columns, case.params) / (queries * columns)
 
     def least_columns(self, case: Case) -> int:
         """Fewer columns cannot give each row of an output as many different indices as it has."""
@@ -205,9 +206,9 @@ class FileOperator(Streamed):
                 fill(x, word, stream.layout(case), key_of(case, seed, named))
             else:
                 stream.draw(plain, x, seed, is_first=number == 0, form=self.form)
+        drawn = [stream.distinct(case, x) for stream, x in zip(self.reads, inputs, strict=True)]
         for what, change in (("prepare", self.code and self.code.own_prepare), (word, own)):
             if change and not inputs[0].is_meta:
-                drawn = [s.distinct(case, x) for s, x in zip(self.reads, inputs, strict=True)]
                 before = _versions(drawn)
                 if change(*drawn, **dict(case.params)) is not None and before == _versions(drawn):
                     raise ValueError(f"{what} returns what it makes of inputs; change them in place, as x.mul_(2) does")
@@ -261,8 +262,7 @@ class FileOperator(Streamed):
         given = []
         for stream, x in zip(self.reads, inputs, strict=True):
             own = x if stream.shape == "columns" else take_rows(x, case.rows, rows)
-            wide = torch.float64 if not stream.is_whole else torch.bool if stream.dtype == "bool" else torch.int64
-            given.append(own.to(device).to(wide, copy=True))
+            given.append(own.to(device).to(getattr(torch, stream.reference_dtype), copy=True))
         return given
 
     def _slack(self, case: Case, count: int, values: list[Tensor], given: list[Tensor]) -> list[Tensor]:

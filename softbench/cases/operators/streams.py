@@ -1,5 +1,6 @@
 """What an operator of a file reads and writes: shapes from the case's, dtypes, how inputs are drawn, and the roof that follows."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,11 @@ class Stream:
         """Whether it holds integers or bools."""
         return self.dtype in WHOLE
 
+    @property
+    def reference_dtype(self) -> str:
+        """The dtype in which functions of a file take and return it."""
+        return "float64" if not self.is_whole else "bool" if self.dtype == "bool" else "int64"
+
     def width(self, case: Case) -> int:
         """Elements per row, of a stream that has rows."""
         if self.shape in READ_SHAPES:
@@ -76,9 +82,7 @@ class Stream:
 
     def read_bytes(self, case: Case) -> int:
         """Bytes that reading it once moves."""
-        if self.shape == "columns":
-            return case.columns * self.item_bytes(case)
-        elements = distinct(case) if self.shape == "case" else case.rows * self.width(case)
+        elements = distinct(case) if self.shape == "case" else math.prod(self.sizes(case))
         return elements * self.item_bytes(case)
 
     def written(self, case: Case) -> OutputSpec:
@@ -101,16 +105,16 @@ class Stream:
 
     def draw(self, case: Case, x: Tensor, seed: int, *, is_first: bool, form: Form = Form.VALUES) -> None:
         """Draw into an input, in place."""
-        if is_first:
-            fill(x, case.distribution, self.layout(case), key_of(case, seed), form)
-            return
         layout = self.layout(case)
-        if self.is_whole:
+        if is_first:
+            fill(x, case.distribution, layout, key_of(case, seed), form)
+        elif self.is_whole:
             below = case.columns if self.below == "columns" else _number(self.below, case)
-            return fill_whole(x, layout, key_of(case, seed, self.name), max(1, below), self.share)
-        fill(x, of_others(case.distribution), layout, key_of(case, seed, self.name))
-        if (self.mean, self.spread) != (0.0, 1.0) and x.numel():
-            self.distinct(case, x).mul_(self.spread).add_(self.mean)
+            fill_whole(x, layout, key_of(case, seed, self.name), max(1, below), self.share)
+        else:
+            fill(x, of_others(case.distribution), layout, key_of(case, seed, self.name))
+            if (self.mean, self.spread) != (0.0, 1.0):
+                self.distinct(case, x).mul_(self.spread).add_(self.mean)
 
 
 def _number(value: int | str, case: Case) -> int:
@@ -183,11 +187,10 @@ def shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returned
     if len(found) != len(writes):
         raise ValueError(f"{what} returned {len(found)} outputs, and writes has {len(writes)}")
     for stream, y in zip(writes, found, strict=True):
-        wanted = [count, stream.width(case)]
-        dtype = "float64" if not stream.is_whole else "bool" if stream.dtype == "bool" else "int64"
-        if not isinstance(y, torch.Tensor) or str(y.dtype)[6:] != dtype or list(y.shape) != wanted:
-            shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
-            raise ValueError(f"{what} returned {shown} for {stream.name!r}, and {dtype} {wanted} is expected")
+        wanted = f"{stream.reference_dtype} {[count, stream.width(case)]}"
+        shown = f"{str(y.dtype)[6:]} {list(y.shape)}" if isinstance(y, torch.Tensor) else type(y).__name__
+        if shown != wanted:
+            raise ValueError(f"{what} returned {shown} for {stream.name!r}, and {wanted} is expected")
     return list(found)
 
 
