@@ -22,6 +22,13 @@ class NotPython(RegistryError):
     """A file is not Python; the others can be used."""
 
 
+def require_folder(folder: Path, what: str) -> None:
+    """Raises RegistryError unless it is one; `what` says what it holds."""
+    if not folder.is_dir():
+        why = "is a file; give the folder that it lies in" if folder.exists() else "does not exist"
+        raise RegistryError(f"{shown(folder)}: this folder of {what} {why}")
+
+
 def python_files(folder: Path) -> list[Path]:
     """The files directly in a folder that may declare something: without a leading underscore, by name."""
     return [path for path in _entries(folder) if path.suffix == ".py" and path.name[0] != "_" and path.is_file()]
@@ -67,9 +74,9 @@ class Reader:
         """Refuse a function that its decorator does not declare for good: nested, async, or hidden by another."""
         if self.function not in tree.body or isinstance(self.function, ast.AsyncFunctionDef):
             raise self.error(self.function, f"{what} must be a plain function at the top level of its file")
+        definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         for node in tree.body[tree.body.index(self.function) + 1 :]:
-            defines = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            if defines and node not in declared and getattr(node, "name", "") == self.function.name:
+            if isinstance(node, definitions) and node not in declared and node.name == self.function.name:
                 raise self.error(node, f"the name is defined again here and hides the {what.partition(' ')[2]}; rename this one")
 
     def keywords(self, decorator: ast.expr, name: str, known: Sequence[str]) -> dict[str, ast.expr]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from softbench.cases import literals, operators
-from softbench.cases.declarations import RegistryError, python_files
+from softbench.cases.declarations import RegistryError, python_files, require_folder
 from softbench.cases.operators import FileOperator
 from softbench.cases.operators.reading import read
 from softbench.model import Variant
@@ -31,9 +31,7 @@ def load(folders: Sequence[Path], kernels: Sequence[Path] = ()) -> tuple[FileOpe
     """
     found: dict[str, FileOperator] = {}
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        if not folder.is_dir():
-            what = "is a file; give the folder that it lies in" if folder.exists() else "does not exist"
-            raise RegistryError(f"{shown(folder)}: this folder of operators {what}")
+        require_folder(folder, "operators")
         for path in python_files(folder):
             declared = _outside(path, kernels)
             if declared is None:

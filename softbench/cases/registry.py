@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.cases import literals, sources
-from softbench.cases.declarations import NotPython, Reader, RegistryError, folders, parse, python_files
+from softbench.cases.declarations import NotPython, Reader, RegistryError, folders, parse, python_files, require_folder
 from softbench.cases.decorators import OPERATOR, cubins_of, full_name, imported_names
 from softbench.cases.operators import names
 from softbench.model import KnownFailure, Scalar, Variant
@@ -72,9 +72,7 @@ def _read_directory(
             unread.append(mistake)
             return ()
 
-    if not directory.is_dir():
-        what = "is a file; give the folder that it lies in" if directory.exists() else "does not exist"
-        raise RegistryError(f"{shown(directory)}: this folder of implementations {what}")
+    require_folder(directory, "implementations")
     own = {path: found for path in python_files(directory) if (found := declared(path))}
     if own:
         _refuse_nested(directory, next(iter(own)))
@@ -206,14 +204,14 @@ class _Reader(Reader):
     def check_signature(self, node: ast.expr, params: dict[str, Any]) -> None:
         """The factory is called as factory(case, **params)."""
         arguments = self.function.args
-        positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+        positional = self.parameters(self.function)
         if not positional:
             raise self.error(self.function, "a factory takes the case first: def NAME(case, ...)")
         by_name = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)} - {positional[0]}
         extra = [name for name in params if name not in by_name and (arguments.kwarg is None or name == positional[0])]
         if extra:
             raise self.error(node, f"params: the factory takes no argument {extra[0]!r}")
-        optional = {*positional[len(positional) - len(arguments.defaults) :]} if arguments.defaults else set()
+        optional = {*positional[len(positional) - len(arguments.defaults) :]}
         optional |= {a.arg for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
         lacking = sorted({*positional[1:], *by_name} - {*params} - optional)
         if lacking:
