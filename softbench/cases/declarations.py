@@ -12,6 +12,8 @@ from softbench.resources import choose_from, shown
 from softbench.texts import InputError
 
 Made = TypeVar("Made")
+OPERATOR = "softbench.operator"
+"""The decorator of an operator's reference."""
 
 
 class RegistryError(InputError):
@@ -57,6 +59,32 @@ def parse(path: Path, text: str) -> ast.Module:
     except (ValueError, RecursionError, MemoryError) as mistake:
         why = str(mistake) or "nested too deeply to be read"
         raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
+
+
+def imported_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
+    """Name in the file -> full dotted name of what it was imported from."""
+    names: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                head = alias.name.split(".")[0]
+                names[alias.asname or head] = alias.name if alias.asname else head
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                name = "implementation" if alias.name == "*" else alias.name
+                names.setdefault(alias.asname or name, f"{node.module}.{name}")
+    return names
+
+
+def full_name(node: ast.expr, names: dict[str, str]) -> str:
+    """The dotted name of a decorator, called or not, by the file's imports; "" if it is no plain name."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    return ".".join([names.get(node.id, node.id), *parts]) if isinstance(node, ast.Name) else ""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from softbench.cases import literals, sources
-from softbench.cases.declarations import NotPython, Reader, RegistryError, folders, parse, python_files, require_folder
-from softbench.cases.decorators import OPERATOR, cubins_of, full_name, imported_names
+from softbench.cases.declarations import (
+    OPERATOR,
+    NotPython,
+    Reader,
+    RegistryError,
+    folders,
+    full_name,
+    imported_names,
+    parse,
+    python_files,
+    require_folder,
+)
 from softbench.cases.operators import names
 from softbench.model import KnownFailure, Scalar, Variant
 from softbench.resources import choose_from, read_utf8, shown
@@ -44,19 +54,19 @@ def find(directories: Sequence[Path], operators: Sequence[str] = (), unread: lis
     for path in sorted(read, key=lambda path: (path.parent.name, path.name, path)):
         source_hash = families[path.parent].hash_of(path)
         for declaration in read[path]:
-            name, place = declaration.variants[0].implementation, f"{shown(path)}:{declaration.line}"
+            name = declaration.variants[0].implementation
             if name in places:
-                raise RegistryError(f"{place}: implementation {name!r} is declared in {places[name]} too; rename one")
-            places[name] = place
+                raise RegistryError(f"{declaration.place}: implementation {name!r} is declared in {places[name]} too; rename one")
+            places[name] = declaration.place
             variants.extend(replace(variant, source_hash=source_hash) for variant in declaration.variants)
     return tuple(variants)
 
 
 @dataclass(frozen=True)
 class _Declaration:
-    """One decorated factory: the line of its `def`, and one variant, still without its hash, per combination."""
+    """One decorated factory: the file and line of its `def`, and one variant, still without its hash, per combination."""
 
-    line: int
+    place: str
     variants: tuple[Variant, ...]
 
 
@@ -89,9 +99,9 @@ def _refuse_nested(family: Path, own: Path) -> None:
         except RegistryError:
             continue  # a private file may be anything
         if found:
-            name, place = found[0].variants[0].implementation, f"{shown(path)}:{found[0].line}"
+            name = found[0].variants[0].implementation
             why = f"{own.name} makes {shown(family)} a family, whose sub-folders are private"
-            raise RegistryError(f"{place}: implementation {name!r} would be overlooked: {why}; move one of them")
+            raise RegistryError(f"{found[0].place}: implementation {name!r} would be overlooked: {why}; move one of them")
 
 
 def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, ...]:
@@ -119,13 +129,13 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
     if not factories:
         remedy = "decorate a factory with @implementation(...), or rename the file to start with _"
         raise RegistryError(f"{shown(path)}:1: the file imports softbench but declares no implementation; {remedy}")
-    with_cubins = {cubins_of(d) for f in functions for d in f.decorator_list}
+    decorators = {full_name(d, {}) for _, d, _ in decorated}
     found = []
     for function, decorator in sorted(factories, key=lambda pair: pair[0].lineno):
         reader = _Reader(path, function, tuple(operators))
         reader.check_place(tree, [factory for factory, _ in factories], "a factory")
         doc = (ast.get_docstring(function) or ast.get_docstring(tree) or "").strip().partition("\n")[0].strip()
-        found.append(reader.read(decorator, has_cubins=function.name in with_cubins, summary=doc))
+        found.append(reader.read(decorator, has_cubins=f"{function.name}.cubins" in decorators, summary=doc))
     return tuple(found)
 
 
@@ -170,7 +180,7 @@ class _Reader(Reader):
         variants = tuple(replace(variant, operator=o, params=p) for o in operators for p in points)
         if max(len(v.id) for v in variants) > MAX_ID:
             raise self.error(decorator, f"name and params make an id of more than {MAX_ID} characters; shorten them")
-        return _Declaration(self.function.lineno, variants)
+        return _Declaration(f"{shown(self.path)}:{self.function.lineno}", variants)
 
     def served(self, node: ast.expr, value: Any) -> tuple[str, ...]:
         """The operators that a declaration names: one, or a list of them."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from softbench.cases import literals, sources
-from softbench.cases.declarations import Reader, RegistryError, parse
-from softbench.cases.decorators import OPERATOR, full_name, imported_names
+from softbench.cases.declarations import OPERATOR, Reader, RegistryError, full_name, imported_names, parse
 from softbench.cases.operators import bounds, flops, hard, parameters, streams
 from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.cases.operators.in_files import FileOperator
