@@ -106,13 +106,13 @@ class _Reader(Reader):
     def params(self, nodes: dict[str, ast.expr]) -> tuple[Parameter, ...]:
         if "params" not in nodes:
             return ()
-        named = [value for key in KEYWORDS[:2] for value in (self.literal(nodes[key]),) if isinstance(value, dict)]
-        taken = [*streams.READ_SHAPES, *(str(name) for value in named for name in value)]
+        moved = [self.literal(nodes[key]) for key in KEYWORDS[:2]]
+        taken = [*streams.READ_SHAPES, *(name for value in moved if isinstance(value, dict) for name in value)]
         return self.made(nodes["params"], lambda value: parameters.of(value, taken))
 
     def hard(self, node: ast.expr | None, reads: Sequence[Stream]) -> tuple[str, ...]:
         """Its hard inputs: distributions, and functions."""
-        own = self.all_decorated("hard")
+        own = self.decorated("hard")
         if taken := [f for f in own if f.name in DISTRIBUTIONS or is_drawn(f.name)]:
             raise self.error(taken[0], f"{taken[0].name} is one of softbench's own distributions; rename this one")
         words = self.made(node, lambda value: hard.words(value, reads)) if node else ()
@@ -122,13 +122,13 @@ class _Reader(Reader):
         """Each function takes the parameters by keyword, and each is used by one or by a stream."""
         used = {width for stream in moved for width in (stream.shape, stream.below)}
         wanted = sorted(parameter.name for parameter in params)
-        hard = self.all_decorated("hard")
-        for function in (self.function, *(self.decorated(how) for how in HOW[:3]), *hard):
-            taken = sorted(argument.arg for argument in function.args.kwonlyargs) if function else wanted
-            if function and taken != wanted:
+        for function in (self.function, *(own for how in HOW for own in self.decorated(how))):
+            taken = sorted(argument.arg for argument in function.args.kwonlyargs)
+            if taken != wanted:
                 text = f"{function.name} takes {', '.join(taken) or 'nothing'} by keyword, and params has"
                 raise self.error(node, f"{text} {', '.join(wanted) or 'nothing'}; write def {function.name}(..., *, ...)")
-            used |= self.used(function) if function and function not in hard else set()
+            if function not in self.decorated("hard"):
+                used |= self.used(function)
         if unused := [name for name in wanted if name not in used]:
             raise self.error(node, f"the parameter {unused[0]!r} is never used; use it, or take it out of params")
 
@@ -162,55 +162,50 @@ class _Reader(Reader):
 
     def bound(self, decorator: ast.expr, node: ast.expr | None, writes: Sequence[Stream]) -> str:
         """The name of the error bound; "" if the file has a slack of its own."""
-        own = self.decorated("slack")
-        if node is None and own is None and all(stream.is_whole for stream in writes):
-            return ""
-        if node is None and own is None:
-            known = ", ".join(bounds.BOUNDS)
-            raise self.error(
-                decorator, f"no error bound; give one as bound=..., one of {known}, or declare @{self.function.name}.slack"
-            )
+        own, name = self.decorated("slack"), f"@{self.function.name}.slack"
         if node is None:
+            if not own and not all(stream.is_whole for stream in writes):
+                known = ", ".join(bounds.BOUNDS)
+                raise self.error(decorator, f"no error bound; give one as bound=..., one of {known}, or declare {name}")
             return ""
-        if own is not None:
-            raise self.error(own, f"the bound is given by name and by @{self.function.name}.slack; leave one out")
+        if own:
+            raise self.error(own[0], f"the bound is given by name and by {name}; leave one out")
         value = self.literal(node)
         if not isinstance(value, str) or value not in bounds.BOUNDS:
             raise self.error(node, f"{value!r} is no error bound; {choose_from(str(value), bounds.BOUNDS)}")
         if value == "elementwise" and (rows := next((s for s in writes if s.shape != "case" and not s.is_whole), None)):
             raise self.error(node, f"the bound 'elementwise' has no meaning for {rows.name!r}, one element per row; choose another")
-        return str(value)
+        return value
 
     def check_baseline(self, count: int) -> None:
         """The baseline is there, has its name, and takes what is read."""
-        found, name = self.decorated("baseline"), self.function.name
-        if found is None:
-            remedy = f"decorate a function {BASELINE} of torch with @{name}.baseline"
+        found = self.decorated("baseline")
+        if not found:
+            remedy = f"decorate a function {BASELINE} of torch with @{self.function.name}.baseline"
             raise self.error(self.function, f"there is no baseline; {remedy}")
-        if found.name != BASELINE:
-            what = f"the baseline is called {found.name!r}, and boards state speed-ups over {BASELINE}"
-            raise self.error(found, f"{what}; rename it {BASELINE}")
-        for function in (found, self.decorated("prepare"), *self.all_decorated("hard")):
-            if function and (taken := len(self.parameters(function))) != count:
-                what = "the baseline" if function is found else function.name
+        if found[0].name != BASELINE:
+            what = f"the baseline is called {found[0].name!r}, and boards state speed-ups over {BASELINE}"
+            raise self.error(found[0], f"{what}; rename it {BASELINE}")
+        for function in (*found, *self.decorated("prepare"), *self.decorated("hard")):
+            if (taken := len(self.parameters(function))) != count:
+                what = "the baseline" if function in found else function.name
                 raise self.error(function, f"{what} takes {taken} inputs, and reads has {count}")
 
     def check_decorators(self) -> None:
         seen = set()
         for function in (node for node in self.tree.body if isinstance(node, ast.FunctionDef)):
             for owner, _, how in (full_name(d, {}).rpartition(".") for d in function.decorator_list):
-                if owner == self.function.name and how not in HOW:
+                if owner != self.function.name:
+                    continue
+                if how not in HOW:
                     raise self.error(function, f"{how!r} is no decorator of an operator; {choose_from(how, HOW)}")
-                key = owner, how, how == "hard" and function.name
-                if owner == self.function.name and key in seen:
+                key = how, how == "hard" and function.name
+                if key in seen:
                     raise self.error(function, f"a second @{owner}.{how}; rename it or take one out")
                 seen.add(key)
 
-    def decorated(self, how: str) -> ast.FunctionDef | None:
-        """The function at the top level below ``@NAME.how``."""
-        return next(iter(self.all_decorated(how)), None)
-
-    def all_decorated(self, how: str) -> list[ast.FunctionDef]:
+    def decorated(self, how: str) -> list[ast.FunctionDef]:
+        """The functions at the top level below ``@NAME.how``, of which only "hard" may have several."""
         wanted = f"{self.function.name}.{how}"
         functions = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
         return [f for f in functions if any(full_name(d, {}) == wanted for d in f.decorator_list)]
