@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ MAX_CASES = 10_000
 FIRST_DRAWN = 1
 MOST_HARD_ELEMENTS = 2**26  # of a first input: more rows of the same kind prove no more, and take seconds each
 DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
-_OWN_KEYS = (
+GROUP_KEYS = (
     "operator",
     "dtype",
     "out_dtype",
@@ -37,8 +38,8 @@ _OWN_KEYS = (
     "weight",
     "random",
     "bytes",
+    *DRAWN_KEYS[1:],
 )
-GROUP_KEYS = (*_OWN_KEYS, *DRAWN_KEYS[1:])
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,12 @@ def _profile(groups: Iterable[Place], timed: bool, seed: int) -> tuple[Case, ...
                 strides_of(case.shape, parse_layout(case.layout))
             except ValueError as mistake:
                 raise group.error(str(mistake)) from None
-            if case.id in places and "random" in group.mapping():
-                continue
-            if case.id in places:
+            if case.id not in places:
+                places[case.id] = group
+                cases.append(case)
+            elif "random" not in group.mapping():
                 first = places[case.id]
                 raise group.error(f"case {case.id!r} is listed twice, first in {first.key} (line {first.line})")
-            places[case.id] = group
-            cases.append(case)
     return tuple(cases)
 
 
@@ -116,7 +116,7 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
     if "random" in fields:
         yield from _random(group, fields, timed, most, seed)
         return
-    axes = _drawn(group, fields, timed) if "drawn" in fields else _axes(group, fields, timed)
+    axes = _drawn(fields, timed) if "drawn" in fields else _axes(group, fields, timed)
     weight = fields["weight"].size() if "weight" in fields else 0
     if math.prod(map(len, axes)) > most:
         raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
@@ -128,10 +128,9 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
             yield Case(operator, shape, dtype, out_dtype or dtype, layout, distribution, timed, params, weight)
 
 
-def _drawn(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
-    chosen = next((key for key in fields if key not in DRAWN_KEYS), None)
-    if chosen is not None:
-        raise fields[chosen].error("a drawn case has its own, which its seed decides; take this key out")
+def _drawn(fields: Mapping[str, Place], timed: bool) -> tuple[Sequence[Any], ...]:
+    if chosen := [key for key in fields if key not in DRAWN_KEYS]:
+        raise fields[chosen[0]].error("a drawn case has its own, which its seed decides; take this key out")
     if timed:
         raise fields["drawn"].error("drawn cases are checked and not timed; move them to a profile with timed: false")
     count, first = fields["drawn"].size(), fields["drawn_from"].size() if "drawn_from" in fields else FIRST_DRAWN
@@ -204,26 +203,20 @@ def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tup
     return shapes
 
 
-def _one_of(what: str, choices: Iterable[str]) -> Callable[[str], None]:
-    def check(word: str) -> None:
-        if word not in choices:
-            raise ValueError(f"{word!r} is not {what}; choose from {', '.join(choices)}")
-
-    return check
+def _check_one_of(what: str, choices: Iterable[str], word: str) -> None:
+    if word not in choices:
+        raise ValueError(f"{word!r} is not {what}; choose from {', '.join(choices)}")
 
 
-def _check_operator(word: str) -> None:
-    _one_of("an operator", names())(word)  # which a command may add to
-
-
+_check_dtype = partial(_check_one_of, "a dtype", DTYPES)
 _CHECKS: dict[str, Callable[[str], object]] = {
-    "operator": _check_operator,
-    "dtype": _one_of("a dtype", DTYPES),
-    "out_dtype": _one_of("a dtype", DTYPES),
+    "operator": lambda word: _check_one_of("an operator", names(), word),  # which a command may add to
+    "dtype": _check_dtype,
+    "out_dtype": _check_dtype,
     "layout": parse_layout,
     "distribution": check_distribution,
 }
-"""Key of the file or option -> a check that raises ValueError for a word that is not allowed there."""
+"""Key of the file -> a check that raises ValueError for a word that is not allowed there."""
 
 
 def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
@@ -259,7 +252,7 @@ def select(cases: Iterable[Case], options: Iterable[tuple[str, str]]) -> tuple[C
     chosen = tuple(cases)
     for name, text in options:
         if text:
-            admits = _words(name, text) if name == "dtype" else _sizes(name, text)
+            admits = _dtypes(text) if name == "dtype" else _sizes(name, text)
             chosen = tuple(case for case in chosen if admits(getattr(case, name)))
     return chosen
 
@@ -276,11 +269,11 @@ def _sizes(name: str, text: str) -> Callable[[int], bool]:
     return lambda size: any(low <= size <= high for low, high in ranges)
 
 
-def _words(name: str, text: str) -> Callable[[str], bool]:
-    words = {part.strip() for part in text.split(",")}
-    for word in sorted(words):
+def _dtypes(text: str) -> Callable[[str], bool]:
+    dtypes = {part.strip() for part in text.split(",")}
+    for dtype in sorted(dtypes):
         try:
-            _CHECKS[name](word)
+            _check_dtype(dtype)
         except ValueError as mistake:
-            raise PlaceError(f"--softbench-{name}={text:.60}: {mistake}") from None
-    return lambda word: word in words
+            raise PlaceError(f"--softbench-dtype={text:.60}: {mistake}") from None
+    return lambda dtype: dtype in dtypes
