@@ -15,9 +15,8 @@ def fit(case: Case) -> Case:
     room = MOST_ELEMENTS if case.timed else MOST_CHECKED
     if case.elements <= room:
         return case
-    shape = list(case.shape)
-    for place in reversed(range(len(shape))):
-        if place < len(shape) - 1:
-            shape[place] = max(1, min(shape[place], room))
-        room //= shape[place]
+    shape = [case.columns]
+    for size in reversed(case.shape[:-1]):
+        room //= shape[0]
+        shape.insert(0, max(1, min(size, room)))
     return replace(case, shape=tuple(shape))

@@ -23,10 +23,8 @@ def allocate(shape: tuple[int, ...], dtype: str, layout: Layout, device: str) ->
     import torch
 
     strides = strides_of(shape, layout)
-    empty = 0 in shape
-    span = 0 if empty else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     element: torch.dtype = getattr(torch, dtype)
-    used = (layout.offset + span) * element.itemsize
+    used = (layout.offset + reach(shape, strides)) * element.itemsize
     words = (2 * GUARD_BYTES + used + 7) // 8
     storage = torch.full((words,), -1, dtype=torch.int64, device=device).view(element)
     return storage.as_strided(shape, strides, GUARD_BYTES // element.itemsize + layout.offset)
@@ -40,14 +38,21 @@ def strides_of(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
         strides = [1, shape[-2]]
         step = shape[-1] * shape[-2]
         outer = shape[:-2]
-    else:
-        strides = [layout.column_step] if shape else []
-        step = 0 if layout.broadcast else shape[-1] * layout.column_step + layout.row_pad if shape else 0
+    elif shape:
+        strides = [layout.column_step]
+        step = 0 if layout.broadcast else shape[-1] * layout.column_step + layout.row_pad
         outer = shape[:-1]
+    else:
+        return ()
     for size in reversed(outer):
         strides.insert(0, step)
         step *= size
     return tuple(strides)
+
+
+def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements of memory from a tensor's first to its last one, both included."""
+    return 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 def distinct(case: Case) -> int:
@@ -72,14 +77,11 @@ def take_rows(x: Tensor, rows: int, wanted: slice | Tensor) -> Tensor:
     import torch
 
     matrix = as_rows(x, rows)
-    if isinstance(wanted, slice):
-        if matrix is not None:
-            return matrix[wanted]
+    if not isinstance(wanted, slice):
+        wanted = wanted.to(x.device)
+    elif matrix is None:
         wanted = torch.arange(wanted.start, wanted.stop, device=x.device)
-    wanted = wanted.to(x.device)
-    if matrix is not None:
-        return matrix[wanted]
-    return x[torch.unravel_index(wanted, x.shape[:-1])]
+    return x[torch.unravel_index(wanted, x.shape[:-1])] if matrix is None else matrix[wanted]
 
 
 def damage(x: Tensor, pristine: Tensor) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from softbench.cases.operators.inputs import share
+from softbench.cases.operators.inputs import reach, share
 from softbench.model import DTYPE_BYTES, Tensor
 
 STREAM_BYTES = DTYPE_BYTES | {"bool": 1, "int32": 4, "int64": 8}
@@ -74,15 +74,10 @@ class OutputSpec:
 
 def overlapping(outputs: Sequence[Tensor]) -> str:
     """Which two outputs have memory in common, "" for none: one store would count for two."""
-    spans = sorted((y.data_ptr(), y.data_ptr() + _reach(y), i) for i, y in enumerate(outputs) if y.numel())
+    sizes = [reach(y.shape, y.stride()) * y.element_size() for y in outputs]
+    spans = sorted((y.data_ptr(), y.data_ptr() + sizes[i], i) for i, y in enumerate(outputs) if y.numel())
     found = next(((i, j) for (_, end, i), (start, _, j) in pairwise(spans) if start < end), None)
     return f"outputs {min(found)} and {max(found)} have memory in common" if found else ""
-
-
-def _reach(y: Tensor) -> int:
-    """Bytes from its first element to its last one's end."""
-    last = sum((size - 1) * stride for size, stride in zip(y.shape, y.stride(), strict=True))
-    return int(y.element_size() * (1 + last))
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
