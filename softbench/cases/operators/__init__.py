@@ -97,8 +97,8 @@ def check_own(case: Case) -> None:
     if overwritten(case.operator) and (case.out_dtype != case.dtype or parse_layout(case.layout).broadcast):
         what = f"{case.layout!r}" if case.out_dtype == case.dtype else f"{case.dtype} to {case.out_dtype}"
         raise ValueError(f"{case.operator} overwrites an input, which leaves no room for {what}; choose another")
-    if declared and case.columns < declared.least_columns(case):
-        least = declared.least_columns(case)
+    least = declared.least_columns(case) if declared else 0
+    if case.columns < least:
         raise ValueError(f"{case.operator} needs {least} columns at least, for as many indices, not {case.columns}")
 
 

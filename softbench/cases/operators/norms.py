@@ -86,7 +86,8 @@ class Norm(Streamed):
             weight, bias = columns[0][index], columns[1][index] if self.centred else None
             yield self._outputs(case, block, (exact, stored), weight, bias, first)
             if self.adds:
-                yield _residual(case, block, first)
+                total = _sum(block, False)
+                yield _expected(total, total.new_zeros(total.shape), case.dtype, first, output=1)
             first += block[0].shape[1]
         if self.adds:
             yield from self._rows(case, exact, stored)
@@ -132,16 +133,16 @@ class Norm(Streamed):
         if bias is not None:
             values += bias
             slack += bias.abs() * unit
-        return Expected(values, slack, bounds.allowed(values, slack, case.out_dtype), first)
+        return _expected(values, slack, case.out_dtype, first)
 
     def _rows(self, case: Case, exact: _Statistics, stored: _Statistics) -> Iterator[Expected]:
         """rstd and mean, seen as (rows, 1)."""
         dtype = self.output_specs(case)[2].dtype
         slack = exact.rstd * exact.rstd_error + (stored.rstd - exact.rstd).abs()
-        yield Expected(exact.rstd, slack, bounds.allowed(exact.rstd, slack, dtype), output=2)
+        yield _expected(exact.rstd, slack, dtype, output=2)
         if self.centred:
             slack = exact.mean_error + (stored.mean - exact.mean).abs()
-            yield Expected(exact.mean, slack, bounds.allowed(exact.mean, slack, dtype), output=3)
+            yield _expected(exact.mean, slack, dtype, output=3)
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant | None:
         """Sums of the magnitudes of a row of y, which a wrong scale moves: see `bounds.row_sums`."""
@@ -167,13 +168,11 @@ def _sum(block: tuple[Tensor, ...], rounded: bool) -> Tensor:
     if len(block) == 1:
         return block[0].to(torch.float64, copy=True)
     total = block[0].double() + block[1].double()
-    return total.to(block[0].dtype).double() if rounded and block[0].dtype is not torch.float64 else total
+    return total.to(block[0].dtype).double() if rounded else total
 
 
-def _residual(case: Case, block: tuple[Tensor, ...], first: int) -> Expected:
-    values = _sum(block, False)
-    slack = values.new_zeros(values.shape)
-    return Expected(values, slack, bounds.allowed(values, slack, case.dtype), first, output=1)
+def _expected(values: Tensor, slack: Tensor, dtype: str, first: int = 0, output: int = 0) -> Expected:
+    return Expected(values, slack, bounds.allowed(values, slack, dtype), first, output)
 
 
 NORMS = {
