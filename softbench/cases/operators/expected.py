@@ -84,9 +84,9 @@ class Invariant:
         fields = ("got", "low", "high", "exact", "variance")
         return replace(self, **{name: join(getattr(self, name), getattr(other, name)) for name in fields})
 
-    def fault(self, row: int) -> str:
-        """What is wrong with one row, in words."""
-        got, middle, margin = (float(figure[row]) for figure in (self.got, self.middle, self.margin))
+    def fault(self, row: int, count: int = 1) -> str:
+        """What is wrong with one row, in words; of a row that is a total of `count` rows, what is wrong with their mean."""
+        got, middle, margin = (float(figure[row]) / count for figure in (self.got, self.middle, self.margin))
         return f"{got:.9g}, expected {middle:.9g} (allowed +-{margin:.2g})"
 
     def bias(self, rows: int) -> str:
@@ -96,8 +96,7 @@ class Invariant:
         """
         if not self.independent or not bool(self.violated):
             return ""
-        got, middle, margin = (float(figure) / rows for figure in (self.got, self.middle, self.margin))
-        return f"{self.name}s off: their mean is {got:.9g}, expected {middle:.9g} (allowed +-{margin:.2g})"
+        return f"{self.name}s off: their mean is {self.fault(0, rows)}"
 
 
 def ties(right: Tensor, x: Tensor, got: Tensor) -> Tensor:
