@@ -219,12 +219,11 @@ class FileOperator(Streamed):
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:
         """See `Operator.expected`; one block per output. A value too large for an output's dtype is an infinity."""
         given = self._given(case, inputs, rows, device)
-        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        before = _versions(given)
+        before, count = _versions(given), len(given[0])
         values = streams.shaped("the reference", self.writes, case, count, self._code.reference(*given, **dict(case.params)))
         if before != _versions(given):  # it may, but no bound follows from what it makes of them
             given = self._given(case, inputs, rows, device)
-        slacks = self._slack(case, count, values, given)
+        slacks = self._slacks(case, values, given)
         for number, (stream, spec) in enumerate(zip(self.writes, self.output_specs(case), strict=True)):
             if stream.is_whole:
                 yield self._whole(stream, number, values[number], given)
@@ -265,14 +264,12 @@ class FileOperator(Streamed):
             given.append(own.to(device).to(getattr(torch, stream.reference_dtype), copy=True))
         return given
 
-    def _slack(self, case: Case, count: int, values: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+    def _slacks(self, case: Case, values: list[Tensor], given: list[Tensor]) -> list[Tensor]:
         """Of each output that is no integer or bool; 0 where an input is infinite or NaN."""
         unit, own = bounds.slack_unit(case), self._code.own_slack
         rounded = [stream for stream in self.writes if not stream.is_whole]
-        if not rounded:
-            return []
-        if own is not None:
-            found = streams.shaped("the slack", rounded, case, count, own(unit, *values, *given, **dict(case.params)))
+        if own and rounded:
+            found = streams.shaped("the slack", rounded, case, len(given[0]), own(unit, *values, *given, **dict(case.params)))
         else:
             floats = [x for x, stream in zip(given, self.reads, strict=True) if not stream.is_whole]
             right = (y for y, stream in zip(values, self.writes, strict=True) if not stream.is_whole)
