@@ -24,7 +24,6 @@ A thread adds up to hundreds of values one after the other, and where they are a
 their rounding errors do not cancel.
 """
 
-
 LANES = 8
 """Running sums of a row that any kernel keeps at the least: those of a vector unit of 256 bits."""
 
@@ -79,10 +78,7 @@ def overflown(values: Tensor, dtype: str) -> Tensor:
 
 def _magnitudes(values: Tensor, inputs: Sequence[Tensor]) -> Tensor:
     """|r| and the magnitudes of all inputs, element by element."""
-    total = values.abs()
-    for x in inputs:
-        total = total + x.abs().nan_to_num(0.0, 0.0, 0.0)
-    return total
+    return sum((x.abs().nan_to_num(0.0, 0.0, 0.0) for x in inputs), values.abs())
 
 
 BOUNDS: dict[str, Callable[[float, Tensor, Sequence[Tensor]], Tensor]] = {

@@ -53,6 +53,7 @@ class SoftmaxBackward(Streamed):
         blocks = list(zip(dy.split(width, dim=1), y.split(width, dim=1), strict=True))
         total, size, rounded = _sums(blocks)
         unit = bounds.slack_unit(case) + bounds.lost(case, (_magnitudes(*block) for block in blocks), size)
+        in_16_bits = case.dtype == case.out_dtype and DTYPE_BYTES[case.dtype] == 2
         first = 0
         for gradient, output in blocks:
             share = output.double()
@@ -60,7 +61,7 @@ class SoftmaxBackward(Streamed):
             values = (gradient.double() - total).mul_(share)
             others: tuple[Tensor, ...] = ()
             reach = slack
-            if _rounding_shows(case):
+            if in_16_bits:
                 products_rounded = (gradient * output).double().sub_(rounded * share)
                 sum_rounded = (gradient.double() - rounded).mul_(share)
                 others = products_rounded, sum_rounded
@@ -93,11 +94,6 @@ def _sums(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
 
 def _magnitudes(gradient: Tensor, output: Tensor) -> Tensor:
     return (gradient.double() * output.double()).abs_()
-
-
-def _rounding_shows(case: Case) -> bool:
-    """Whether rounding a product to the dtype matters compared with arithmetic in float32."""
-    return case.dtype == case.out_dtype and DTYPE_BYTES[case.dtype] == 2
 
 
 def _to_probabilities(rows: Tensor) -> None:
