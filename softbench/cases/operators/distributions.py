@@ -41,11 +41,8 @@ class Slab:
         """Independent standard normals."""
         self.x.normal_(generator=self.generator)
 
-    def put(self, where: Tensor, value: float) -> None:
-        self.x.masked_fill_(where, value)
-
-    def value(self, word: str) -> float:
-        return self.lowest if word == "min" else float(word)
+    def put(self, word: str, where: Tensor) -> None:
+        self.x.masked_fill_(where, self.lowest if word == "min" else float(word))
 
 
 def _uniform(slab: Slab, low: float, high: float) -> None:
@@ -77,14 +74,14 @@ def _dtype_max(slab: Slab) -> None:
 
     slab.normal()
     third = torch.randint(3, slab.x.shape, generator=slab.generator, device=slab.x.device, dtype=torch.int8)
-    slab.put(third == 0, slab.lowest)
-    slab.put(third == 1, -slab.lowest)
+    slab.put("min", third == 0)
+    slab.x.masked_fill_(third == 1, -slab.lowest)
 
 
 def _causal(slab: Slab, word: str) -> None:
     """Normals; the word's value at column j of row i where j > i mod columns."""
     slab.normal()
-    slab.put(slab.j > slab.i % slab.columns, slab.value(word))
+    slab.put(word, slab.j > slab.i % slab.columns)
 
 
 def _padding(slab: Slab, word: str) -> None:
@@ -93,12 +90,12 @@ def _padding(slab: Slab, word: str) -> None:
 
     slab.normal()
     valid = torch.randint(1, slab.columns + 1, slab.i.shape, generator=slab.generator, device=slab.x.device)
-    slab.put(slab.j >= valid, slab.value(word))
+    slab.put(word, slab.j >= valid)
 
 
 def _prefix(slab: Slab, valid: int) -> None:
     slab.normal()
-    slab.put(slab.j >= valid, float("-inf"))
+    slab.put("-inf", slab.j >= valid)
 
 
 def _segments(slab: Slab) -> None:
@@ -106,27 +103,27 @@ def _segments(slab: Slab) -> None:
     slab.normal()
     if slab.columns > 1:
         width = min(SEGMENT_COLUMNS, slab.columns // 2)
-        slab.put((slab.j // width % 2 == 1) ^ (slab.i % 2 == 1), float("-inf"))
+        slab.put("-inf", (slab.j // width % 2 == 1) ^ (slab.i % 2 == 1))
 
 
 def _whole_row(slab: Slab, word: str) -> None:
     """Normals; special rows hold the word's value only."""
     slab.normal()
-    slab.put(slab.special, slab.value(word))
+    slab.put(word, slab.special)
 
 
 def _one_element(slab: Slab, word: str, numerator: int) -> None:
     """Normals; in special rows the word's value after `numerator` halves of the row."""
     slab.normal()
     column = numerator * (slab.columns - 1) // 2
-    slab.put(slab.special & (slab.j == column), float(word))
+    slab.put(word, slab.special & (slab.j == column))
 
 
 def _nan_with_inf(slab: Slab) -> None:
     """Normals; special rows are -inf from their first quarter on, with NaN in their middle."""
     slab.normal()
-    slab.put(slab.special & (slab.j >= slab.columns // 4), float("-inf"))
-    slab.put(slab.special & (slab.j == slab.columns // 2), float("nan"))
+    slab.put("-inf", slab.special & (slab.j >= slab.columns // 4))
+    slab.put("nan", slab.special & (slab.j == slab.columns // 2))
 
 
 def _growing(slab: Slab) -> None:
