@@ -74,14 +74,11 @@ def _laid_out(
     most = max(map(len, made))
     end = Piece(columns, 0.0)
     padded = [[*pieces, *[end] * (most - len(pieces))] for pieces in made]
-    fields = [
-        [[getattr(piece, name) for piece in pieces] for pieces in padded] for name in ("start", "level", "slope", "origin", "noise")
-    ]
-    fields.append([[MASKS.index(piece.mask) for piece in pieces] for pieces in padded])
-    table = torch.tensor(fields, dtype=torch.float64).to(device)
+    rows = [[(p.start, p.level, p.slope, p.origin, p.noise, MASKS.index(p.mask)) for p in pieces] for pieces in padded]
+    starts, *fields = torch.tensor(rows, dtype=torch.float64).to(device).unbind(2)
     column = torch.arange(columns, dtype=torch.float64, device=device).expand(len(made), -1).contiguous()
-    piece = torch.searchsorted(table[0].contiguous(), column, right=True).sub_(1)
-    level, slope, origin, noise, mask = (table[i].gather(1, piece) for i in range(1, 6))
+    piece = torch.searchsorted(starts.contiguous(), column, right=True).sub_(1)
+    level, slope, origin, noise, mask = (field.gather(1, piece) for field in fields)
     level = column.sub_(origin).mul_(slope).add_(level)
     return level.to(work), noise.to(work), mask.to(torch.int8)
 
