@@ -55,10 +55,10 @@ def parse(path: Path, text: str) -> ast.Module:
             warnings.simplefilter("ignore")  # an invalid escape in an implementation is not ours to report
             return ast.parse(text)
     except SyntaxError as mistake:
-        raise NotPython(f"{shown(path)}:{mistake.lineno or 1}: not valid Python: {mistake.msg or 'no reason given'}") from None
+        line, why = mistake.lineno or 1, mistake.msg or "no reason given"
     except (ValueError, RecursionError, MemoryError) as mistake:
-        why = str(mistake) or "nested too deeply to be read"
-        raise NotPython(f"{shown(path)}:1: not valid Python: {why}") from None
+        line, why = 1, str(mistake) or "nested too deeply to be read"
+    raise NotPython(f"{shown(path)}:{line}: not valid Python: {why}")
 
 
 def imported_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
