@@ -183,7 +183,7 @@ def _params(fields: Mapping[str, Place]) -> tuple[tuple[tuple[str, int | float],
 
 def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tuple[int, ...], ...]:
     """The shapes of a group, as listed or as rows x columns with the columns moving fastest."""
-    given = {key for key in ("shapes", "rows", "columns") if key in fields}
+    given = fields.keys() & {"shapes", "rows", "columns"}
     if given == {"shapes"}:
         places = fields["shapes"].items()
         shapes = tuple(place.shape() for place in places)

@@ -18,7 +18,7 @@ from softbench.cases.operators.expected import Expected, Invariant
 from softbench.cases.operators.inputs import allocate, fill, key_of
 from softbench.cases.operators.outputs import OutputSpec
 from softbench.cases.operators.recipes import Form
-from softbench.cases.operators.streams import Stream
+from softbench.cases.operators.streams import BASELINE
 from softbench.cases.operators.vocabulary import Layout, check_case, of_others, parse_layout
 from softbench.model import DTYPE_BYTES, Case, Tensor
 
@@ -49,11 +49,11 @@ class Attention:
 
     name: str
     is_causal: bool
-    roof: str = "roofline"
-    baseline: str = "torch_eager"
-    reads: tuple[Stream, ...] = ()
-    writes: tuple[Stream, ...] = ()
-    bound: str = "arithmetic"
+    roof = "roofline"
+    baseline = BASELINE
+    reads = ()
+    writes = ()
+    bound = "arithmetic"
 
     def ideal_bytes(self, case: Case) -> int:
         """Bytes of q, k, v and out, each once, whatever the layout."""
