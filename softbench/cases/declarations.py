@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from softbench.cases import literals
 from softbench.resources import choose_from, shown
-from softbench.texts import InputError
+from softbench.texts import InputError, cut, printable
+from softbench.typed import fits
 
 Made = TypeVar("Made")
 OPERATOR = "softbench.operator"
@@ -59,6 +59,25 @@ def parse(path: Path, text: str) -> ast.Module:
     except (ValueError, RecursionError, MemoryError) as mistake:
         line, why = 1, str(mistake) or "nested too deeply to be read"
     raise NotPython(f"{shown(path)}:{line}: not valid Python: {why}")
+
+
+def word(text: str) -> str:
+    """A text of a declaration as one printable line."""
+    return printable(cut(text))
+
+
+def _source(node: ast.expr) -> str:
+    try:
+        return " ".join(ast.unparse(node).split())
+    except (ValueError, RecursionError, MemoryError):  # a number of thousands of digits, as many brackets
+        return "this"
+
+
+def _fits(value: Any) -> bool:
+    """Whether all numbers in a literal can be stored."""
+    if isinstance(value, dict):
+        return _fits([*value, *value.values()])
+    return all(map(_fits, value)) if isinstance(value, (list, tuple, set)) else fits(value)
 
 
 def imported_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
@@ -124,11 +143,15 @@ class Reader:
         return nodes
 
     def literal(self, node: ast.expr) -> Any:
-        """The value of an argument."""
+        """The value of an argument, which can be stored."""
         try:
-            return literals.value_of(node)
-        except ValueError as mistake:
-            raise self.error(node, str(mistake)) from None
+            value = ast.literal_eval(node)
+        except (ValueError, TypeError, RecursionError, MemoryError):
+            what = f"{_source(node)} is not a literal"
+            raise self.error(node, f"{what}; the file is not imported, so write the value out") from None
+        if not _fits(value):
+            raise self.error(node, "a number that is not finite, or does not fit 64 bits, cannot be used here")
+        return value
 
     def made(self, node: ast.expr, make: Callable[[Any], Made]) -> Made:
         """What a literal describes; `make` raises TypeError or ValueError where it describes nothing."""

@@ -7,8 +7,8 @@ declares nothing. An operator is one file: it imports nothing from its folder, s
 from collections.abc import Sequence
 from pathlib import Path
 
-from softbench.cases import literals, operators
-from softbench.cases.declarations import RegistryError, python_files, require_folder
+from softbench.cases import operators
+from softbench.cases.declarations import RegistryError, python_files, require_folder, word
 from softbench.cases.operators import FileOperator
 from softbench.cases.operators.reading import read
 from softbench.model import Variant
@@ -65,7 +65,7 @@ def baseline(declared: FileOperator) -> Variant:
     return Variant(
         implementation=declared.baseline,
         operator=declared.name,
-        family=literals.word(declared.path.parent.name),
+        family=word(declared.path.parent.name),
         path=str(declared.path),
         source_hash=declared.source_hash,
         requires=("torch",),

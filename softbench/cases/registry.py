@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from softbench.cases import literals, sources
+from softbench.cases import sources
 from softbench.cases.declarations import (
     OPERATOR,
     NotPython,
@@ -25,6 +25,7 @@ from softbench.cases.declarations import (
     parse,
     python_files,
     require_folder,
+    word,
 )
 from softbench.cases.operators import names
 from softbench.model import KnownFailure, Scalar, Variant
@@ -34,6 +35,7 @@ MAX_ID = 500
 MAX_VARIANTS = 256
 KEYWORDS = ("operator", "requires", "params", "known_failures", "ladder")
 DECORATORS = ("softbench.implementation", "softbench.contract.implementation")
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*(?:>=\s*([A-Za-z0-9_.]+))?\s*")
 
 
 def find(directories: Sequence[Path], operators: Sequence[str] = (), unread: list[NotPython] | None = None) -> tuple[Variant, ...]:
@@ -139,6 +141,18 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
     return tuple(found)
 
 
+def _requirement_mistake(text: str) -> str:
+    """What is wrong with a requirement: a GPU ("cuda>=sm_90") or a distribution ("triton>=3.6"); "" if nothing is."""
+    match = _REQUIREMENT.fullmatch(text)
+    if not match:
+        return f"the requirement {word(text)!r} cannot be read; write 'cuda>=sm_90' or 'distribution>=1.2'"
+    name, least = match.groups()
+    if name != "cuda" or least is None or re.fullmatch(r"sm_[0-9]{2,3}", least):
+        return ""
+    digits = re.sub(r"[^0-9]", "", least)
+    return f"the requirement {word(text)!r} cannot be read; did you mean 'cuda>=sm_{digits or 90}'?"
+
+
 @dataclass(frozen=True)
 class _Reader(Reader):
     """Reads and checks the declaration of one factory."""
@@ -152,7 +166,7 @@ class _Reader(Reader):
         requires = values.get("requires", ())
         if not isinstance(requires, (list, tuple)) or not all(isinstance(r, str) and r.strip() for r in requires):
             raise self.error(at["requires"], "requires must be a list of texts, such as ['cuda>=sm_90', 'triton']")
-        if mistake := next(filter(None, map(literals.requirement_mistake, requires)), ""):
+        if mistake := next(filter(None, map(_requirement_mistake, requires)), ""):
             raise self.error(at["requires"], mistake)
         failures = values.get("known_failures") or {}
         texts = [*failures, *failures.values()] if isinstance(failures, dict) else [None]
@@ -164,15 +178,13 @@ class _Reader(Reader):
         variant = Variant(
             implementation=self.function.name,
             operator="",
-            family=literals.word(self.path.parent.name),
+            family=word(self.path.parent.name),
             path=str(self.path),
             source_hash="",
             requires=tuple(requires),
-            known_failures=tuple(
-                KnownFailure(literals.word(p), literals.word(reason)) for some, reason in failures.items() for p in some.split()
-            ),
+            known_failures=tuple(KnownFailure(word(p), word(reason)) for some, reason in failures.items() for p in some.split()),
             has_cubins=has_cubins,
-            summary=literals.word(summary),
+            summary=word(summary),
             ladder=ladder,
         )
         operators = self.served(at["operator"], values.get("operator", ()))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from softbench.cases import literals, sources
-from softbench.cases.declarations import OPERATOR, Reader, RegistryError, full_name, imported_names, parse
+from softbench.cases import sources
+from softbench.cases.declarations import OPERATOR, Reader, RegistryError, full_name, imported_names, parse, word
 from softbench.cases.operators import bounds, flops, hard, parameters, streams
 from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.cases.operators.in_files import FileOperator
@@ -96,7 +96,7 @@ class _Reader(Reader):
             needs=self.count("needs", nodes, params),
             overwrites=overwrites,
             hard=self.hard(nodes.get("hard"), reads),
-            summary=literals.word(doc),
+            summary=word(doc),
         )
 
     def count(self, key: str, nodes: dict[str, ast.expr], params: Sequence[Parameter]) -> str:
