@@ -195,7 +195,7 @@ class FileOperator(Streamed):
         return flops.count(self.flops, values) if self.flops else 0
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
-        """See `Operator.refill`, and `softbench.cases.operators.hard`."""
+        """See `Operator.refill`, and `streams.hard`."""
         named, _, word = case.distribution.partition("-")
         if named not in [stream.name for stream in self.reads]:  # shifted_-1e2 is one word
             named, word = "", case.distribution

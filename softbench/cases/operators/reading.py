@@ -8,7 +8,7 @@ from typing import Any
 
 from softbench.cases import sources
 from softbench.cases.declarations import OPERATOR, Reader, RegistryError, full_name, imported_names, parse, word
-from softbench.cases.operators import bounds, flops, hard, parameters, streams
+from softbench.cases.operators import bounds, flops, parameters, streams
 from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.cases.operators.in_files import FileOperator
 from softbench.cases.operators.parameters import Parameter
@@ -115,7 +115,7 @@ class _Reader(Reader):
         own = self.decorated("hard")
         if taken := [f for f in own if f.name in DISTRIBUTIONS or is_drawn(f.name)]:
             raise self.error(taken[0], f"{taken[0].name} is one of softbench's own distributions; rename this one")
-        words = self.made(node, lambda value: hard.words(value, reads)) if node else ()
+        words = self.made(node, lambda value: streams.hard(value, reads)) if node else ()
         return (*words, *(f.name for f in own))
 
     def check_params(self, node: ast.expr, params: Sequence[Parameter], moved: Sequence[Stream]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from softbench.cases.operators.distributions import DISTRIBUTIONS
 from softbench.cases.operators.inputs import allocate, distinct, fill, fill_whole, key_of
 from softbench.cases.operators.outputs import STREAM_BYTES, OutputSpec, as_tuple
 from softbench.cases.operators.recipes import Form
@@ -177,6 +178,21 @@ def overwriting(value: Any, reads: Sequence[Stream], writes: Sequence[Stream]) -
                 f"{what}, only that of an input of its shape and dtype, each of another: {', '.join(free) or 'none is left'}"
             )
     return tuple(value.items())
+
+
+def hard(value: Any, reads: Sequence[Stream]) -> tuple[str, ...]:
+    """The words of hard inputs, of a declaration {input: [distribution]}. Raises ValueError of one line.
+
+    ``peaked`` is the first input drawn so, ``gate-peaked`` the input `gate`; any other word is a function of the file.
+    """
+    if not isinstance(value, dict) or not all(isinstance(some, list) for some in value.values()):
+        raise ValueError("hard is a dict of inputs and their distributions, such as {'x': ['peaked']}")
+    starts = {s.name: f"{s.name}-" if s != reads[0] else "" for s in reads if not s.is_whole}
+    found = [(name, word) for name, some in value.items() for word in some]
+    for number, known in enumerate((list(starts), list(DISTRIBUTIONS))):
+        if unknown := [pair[number] for pair in found if pair[number] not in known]:
+            raise ValueError(f"hard: {unknown[0]!r} does not stand here; {choose_from(str(unknown[0]), known)}")
+    return tuple(dict.fromkeys(starts[name] + word for name, word in found))
 
 
 def shaped(what: str, writes: Sequence[Stream], case: Case, count: int, returned: Any) -> list[Tensor]:
