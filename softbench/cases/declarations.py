@@ -120,11 +120,11 @@ class Reader:
     def check_place(self, tree: ast.Module, declared: Sequence[ast.stmt], what: str) -> None:
         """Refuse a function that its decorator does not declare for good: nested, async, or hidden by another."""
         if self.function not in tree.body or isinstance(self.function, ast.AsyncFunctionDef):
-            raise self.error(self.function, f"{what} must be a plain function at the top level of its file")
+            raise self.error(self.function, f"a {what} must be a plain function at the top level of its file")
         definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         for node in tree.body[tree.body.index(self.function) + 1 :]:
             if isinstance(node, definitions) and node not in declared and node.name == self.function.name:
-                raise self.error(node, f"the name is defined again here and hides the {what.partition(' ')[2]}; rename this one")
+                raise self.error(node, f"the name is defined again here and hides the {what}; rename this one")
 
     def keywords(self, decorator: ast.expr, name: str, known: Sequence[str]) -> dict[str, ast.expr]:
         """The arguments of the decorator called `name`."""

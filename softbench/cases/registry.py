@@ -135,7 +135,7 @@ def _declarations(path: Path, operators: Sequence[str]) -> tuple[_Declaration, .
     found = []
     for function, decorator in sorted(factories, key=lambda pair: pair[0].lineno):
         reader = _Reader(path, function, tuple(operators))
-        reader.check_place(tree, [factory for factory, _ in factories], "a factory")
+        reader.check_place(tree, [factory for factory, _ in factories], "factory")
         doc = (ast.get_docstring(function) or ast.get_docstring(tree) or "").strip().partition("\n")[0].strip()
         found.append(reader.read(decorator, has_cubins=f"{function.name}.cubins" in decorators, summary=doc))
     return tuple(found)

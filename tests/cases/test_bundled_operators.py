@@ -1,8 +1,8 @@
 from collections import Counter
 from dataclasses import replace
 
-import pytest
 import torch
+from support.bundled import known  # noqa: F401
 from support.grids import over
 
 from softbench.cases import matrix, operators
@@ -15,13 +15,6 @@ NAMES = tuple(operators.bundled())
 operator = operators.of_file
 LOSS = {"ignore": 0, "smoothing": 0.1, "z": 0.0001}
 PLAIN = {"ignore": -100, "smoothing": 0, "z": 0}
-
-
-@pytest.fixture(autouse=True)
-def known():
-    operators.use([loading.operator(found) for found in operators.bundled().values()])
-    yield
-    operators.use(())
 
 
 def case(name, *shape, dtype="float32", layout="contiguous", **params):

@@ -96,7 +96,7 @@ elementwise  u (|r| + the magnitudes of the element's inputs): a handful of oper
 """
 
 
-def row_sums(name: str, case: Case, expected: Expected, got: Tensor, *, magnitudes: bool = False) -> Invariant:
+def row_sums(case: Case, expected: Expected, got: Tensor, *, magnitudes: bool = False) -> Invariant:
     """Row sums, held far more tightly than the elements: rounding errors cancel, a bias does not.
 
     A kernel that errs by no more than the slack and then rounds to nearest returns an element between
@@ -120,7 +120,7 @@ def row_sums(name: str, case: Case, expected: Expected, got: Tensor, *, magnitud
     if magnitudes:
         got, values = got * values.sign(), values.abs()
     return Invariant(
-        name=name,
+        name="row size" if magnitudes else "row sum",
         got=got.sum(1, dtype=values.dtype),
         low=(values - slack).to(dtype).sum(1, dtype=values.dtype),
         high=(values + slack).to(dtype).sum(1, dtype=values.dtype),

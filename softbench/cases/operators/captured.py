@@ -33,7 +33,7 @@ class Seen:
         self._losses: dict[int, tuple[Params, str]] = {}
         """Cross-entropies by where the log_softmax of their gradients lies."""
 
-    def note(self, name: str, given: Arguments, result: Any = None, loss: Arguments | None = None) -> None:
+    def note(self, name: str, given: Arguments, result: Any, loss: Arguments | None) -> None:
         """Count a call of ATen by its name and arguments; loss has those of a cross-entropy that it is in."""
         if softmax := _SOFTMAX.fullmatch(name):
             is_forward = "self" in given

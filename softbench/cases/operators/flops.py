@@ -10,7 +10,7 @@ from softbench.cases.operators.parameters import Parameter
 MOST = 2**63 - 1  # in a record; more is cut to it
 
 
-def of(text: Any, params: Sequence[Parameter], key: str = "flops") -> str:
+def of(text: Any, params: Sequence[Parameter], key: str) -> str:
     """The text, if it counts sizes and parameters from 0 on; of the key "needs", the columns that a row's place needs.
 
     Raises ValueError of one line.

@@ -246,7 +246,7 @@ class FileOperator(Streamed):
         stream = self.writes[expected.output]
         if stream.shape != "case" or stream.is_whole:
             return None
-        return bounds.row_sums("row size", case, expected, got, magnitudes=True)
+        return bounds.row_sums(case, expected, got, magnitudes=True)
 
     @property
     def _code(self) -> OperatorCode:

@@ -148,7 +148,7 @@ class Norm(Streamed):
         """Sums of the magnitudes of a row of y, which a wrong scale moves: see `bounds.row_sums`."""
         if expected.output:
             return None
-        return bounds.row_sums("row size", case, expected, got, magnitudes=True)
+        return bounds.row_sums(case, expected, got, magnitudes=True)
 
 
 @dataclass(frozen=True)

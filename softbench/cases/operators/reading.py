@@ -61,7 +61,7 @@ class _Reader(Reader):
     tree: ast.Module
 
     def read(self, decorator: ast.expr, text: str) -> FileOperator:
-        self.check_place(self.tree, [self.function], "a reference")
+        self.check_place(self.tree, [self.function], "reference")
         name = self.function.name
         self.check_decorators()
         if name[0] == "_" or len(name) > LONGEST or not name.isascii():

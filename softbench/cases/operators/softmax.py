@@ -52,4 +52,4 @@ class Softmax(Streamed):
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant:
         """Row sums: see `bounds.row_sums`."""
-        return bounds.row_sums("row sum", case, expected, got)
+        return bounds.row_sums(case, expected, got)

@@ -75,9 +75,9 @@ class SoftmaxBackward(Streamed):
 
         In exact arithmetic a row sums to sum(dy * y) (1 - sum(y)): to 0, but for the rounding of y.
         """
-        sums = bounds.row_sums("row sum", case, expected, got)
+        sums = bounds.row_sums(case, expected, got)
         for values in expected.others:
-            sums = sums.or_else(bounds.row_sums("row sum", case, replace(expected, values=values), got))
+            sums = sums.or_else(bounds.row_sums(case, replace(expected, values=values), got))
         return sums
 
 
