@@ -2,7 +2,7 @@
 
 import ast
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,9 +36,11 @@ def python_files(folder: Path) -> list[Path]:
     return [path for path in _entries(folder) if path.suffix == ".py" and path.name[0] != "_" and path.is_file()]
 
 
-def folders(folder: Path) -> list[Path]:
-    """Its folders that are neither private nor hidden, by name."""
-    return [path for path in _entries(folder) if path.name[0] not in "_." and path.is_dir()]
+def nested_files(folder: Path) -> Iterator[Path]:
+    """The same in each of its folders that are neither private nor hidden, by name."""
+    for path in _entries(folder):
+        if path.name[0] not in "_." and path.is_dir():
+            yield from python_files(path)
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -19,9 +19,9 @@ from softbench.cases.declarations import (
     NotPython,
     Reader,
     RegistryError,
-    folders,
     full_name,
     imported_names,
+    nested_files,
     parse,
     python_files,
     require_folder,
@@ -89,13 +89,12 @@ def _read_directory(
     if own:
         _refuse_nested(directory, next(iter(own)))
         return own
-    nested = itertools.chain.from_iterable(map(python_files, folders(directory)))
-    return {path: found for path in nested if (found := declared(path))}
+    return {path: found for path in nested_files(directory) if (found := declared(path))}
 
 
 def _refuse_nested(family: Path, own: Path) -> None:
     """Refuse a declaration in a sub-folder of a family: sub-folders are private, so it would be ignored silently."""
-    for path in itertools.chain.from_iterable(map(python_files, folders(family))):
+    for path in nested_files(family):
         try:
             found = _declarations(path, names())
         except RegistryError:
