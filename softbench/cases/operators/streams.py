@@ -20,14 +20,8 @@ BASELINE = "torch_eager"
 """What a baseline is called: boards state speed-ups over that name."""
 WHOLE = ("bool", "int32", "int64")
 """Dtypes whose values are compared exactly."""
-KEYS = {
-    "float": ("shape", "dtype", "mean", "spread"),
-    "bool": ("shape", "dtype", "share"),
-    "int": ("shape", "dtype", "below"),
-    "written float": ("shape", "dtype"),
-    "written bool": ("shape", "dtype"),
-    "written int": ("shape", "dtype", "indexes"),
-}
+KEYS = {"float": ("mean", "spread"), "bool": ("share",), "int": ("below",), "written int": ("indexes",)}
+"""Of a declaration, with shape and dtype, which all streams have."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ def of(name: str, value: Any, *, is_written: bool, params: Sequence[str] = ()) -
     if dtype and dtype not in STREAM_BYTES:
         raise ValueError(f"stream {name!r}: {dtype!r} is no dtype; {choose_from(str(dtype), STREAM_BYTES)}")
     kind = "bool" if dtype == "bool" else "int" if dtype in WHOLE else "float"
-    keys = KEYS[f"written {kind}" if is_written else kind]
+    keys = ("shape", "dtype", *KEYS.get(f"written {kind}" if is_written else kind, ()))
     for key in given:
         if key not in keys:
             raise ValueError(f"stream {name!r}: unknown key {key!r}; {choose_from(str(key), keys)}")
