@@ -80,10 +80,8 @@ class Attention:
         check_case(case)
         layout = parse_layout(case.layout)
         batch, heads, queries, dimension = case.shape
-        q, k, v = (
-            allocate((batch, heads, length, dimension), case.dtype, layout, device)
-            for length in (queries, keys_of(case), keys_of(case))
-        )
+        keys = keys_of(case)
+        q, k, v = (allocate((batch, heads, length, dimension), case.dtype, layout, device) for length in (queries, keys, keys))
         self.refill(case, (q, k, v), seed)
         return q, k, v
 
@@ -115,18 +113,18 @@ class Attention:
         """
         import torch
 
-        queries = case.shape[-2]
+        queries, keys = case.shape[-2], keys_of(case)
         wanted = torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows.cpu()
         values = torch.empty(len(wanted), case.columns, dtype=torch.float64, device=device)
         slack = torch.empty_like(values)
-        for heads, asked, places in _together(wanted, queries, max(1, LOGITS // (keys_of(case) * queries))):
+        for heads, asked, places in _together(wanted, queries, max(1, LOGITS // (keys * queries))):
             found = _Heads(case, self.is_causal, inputs, heads, device)
-            some = max(1, LOGITS // (keys_of(case) * len(heads)))
+            some = max(1, LOGITS // (keys * len(heads)))
             for part, at in zip(asked.split(some), places.split(some, dim=1), strict=True):
                 values[at.to(device)], slack[at.to(device)] = found.rows(part.to(device))
         allowed = bounds.allowed(values, slack, case.out_dtype)
         if self.is_causal:
-            blind = wanted % queries + keys_of(case) < queries
+            blind = wanted % queries + keys < queries
             allowed[blind.to(device)] = 0.0
         yield Expected(values, slack, allowed)
 

@@ -65,7 +65,7 @@ def _shape(draw: Draw) -> tuple[int, ...]:
     if draw.chance(3):
         step = 1 << draw.below(14)
         columns = min(max(1, step * max(1, columns // step) + draw.below(3) - 1), MOST_COLUMNS)
-    rows = round(draw.around(1, min(MOST_ROWS, max(1, MOST_ELEMENTS // columns))))
+    rows = round(draw.around(1, min(MOST_ROWS, MOST_ELEMENTS // columns)))
     if draw.chance(8):
         outer = 1 + draw.below(4)
         return (outer, max(1, rows // outer), columns)
