@@ -13,7 +13,7 @@ from typing import Any
 
 from softbench.cases.operators import bounds, flops, streams
 from softbench.cases.operators.expected import Expected, Invariant, ties
-from softbench.cases.operators.inputs import fill, key_of, take_rows
+from softbench.cases.operators.inputs import distinct_rows, fill, key_of, take_rows
 from softbench.cases.operators.outputs import OutputSpec, as_tuple
 from softbench.cases.operators.parameters import Parameter
 from softbench.cases.operators.recipes import Form
@@ -206,7 +206,7 @@ class FileOperator(Streamed):
                 fill(x, word, stream.layout(case), key_of(case, seed, named))
             else:
                 stream.draw(plain, x, seed, is_first=number == 0, form=self.form)
-        drawn = [stream.distinct(case, x) for stream, x in zip(self.reads, inputs, strict=True)]
+        drawn = [distinct_rows(x, stream.layout(case)) for stream, x in zip(self.reads, inputs, strict=True)]
         for what, change in (("prepare", self.code and self.code.own_prepare), (word, own)):
             if change and not inputs[0].is_meta:
                 before = _versions(drawn)

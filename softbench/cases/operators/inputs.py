@@ -60,6 +60,11 @@ def distinct(case: Case) -> int:
     return case.columns if parse_layout(case.layout).broadcast and case.rows else case.elements
 
 
+def distinct_rows(x: Tensor, layout: Layout) -> Tensor:
+    """An input without rows that are the same memory."""
+    return x[(slice(1),) * (x.dim() - 1)] if layout.broadcast and x.dim() > 1 else x
+
+
 def as_rows(x: Tensor, rows: int) -> Tensor | None:
     """The (rows, columns) view of a tensor that is not empty; None if its strides allow no such view."""
     columns = x.numel() // rows
@@ -137,8 +142,7 @@ def key_of(case: Case, seed: int, name: str = "") -> str:
 def fill(x: Tensor, distribution: str, layout: Layout, key: str, form: Form = Form.LOGITS) -> None:
     """Draw into `x`, in place and on its device; key decides the values. Raises ValueError for an unknown distribution.
 
-    form: what the rows of a drawn input may hold. The distribution PLAIN is for the other inputs of a drawn case: values of mean
-    0 and variance 1.
+    form: what the rows of a drawn input may hold.
 
     Rows are drawn in slabs in the dtype itself: this takes one byte per element of a slab, and for a transposed input of more
     than two dimensions a copy of it. Nothing is drawn on the device "meta".
@@ -163,11 +167,10 @@ def fill_whole(x: Tensor, layout: Layout, key: str, below: int, share: float) ->
 
 
 def in_rows(x: Tensor, layout: Layout, change: Callable[[Tensor], None]) -> None:
-    """Have an input changed in place as a matrix of its rows, which are one if the layout is broadcast."""
+    """Have an input changed in place as a matrix of its distinct rows."""
     if x.numel() == 0 or x.is_meta:
         return
-    if layout.broadcast and x.dim() > 1:
-        x = x[(0,) * (x.dim() - 1)]
+    x = distinct_rows(x, layout)
     matrix = x.reshape(-1, x.shape[-1] if x.dim() else 1)
     change(matrix)
     if not share(x, matrix):  # strides that allow no such view

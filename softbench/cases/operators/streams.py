@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softbench.cases.operators.distributions import DISTRIBUTIONS
-from softbench.cases.operators.inputs import allocate, distinct, fill, fill_whole, key_of
+from softbench.cases.operators.inputs import allocate, distinct, distinct_rows, fill, fill_whole, key_of
 from softbench.cases.operators.outputs import STREAM_BYTES, OutputSpec, as_tuple
 from softbench.cases.operators.recipes import Form
 from softbench.cases.operators.vocabulary import Layout, of_others, parse_layout
@@ -93,11 +93,6 @@ class Stream:
         """It as an input, not drawn yet. Raises ValueError for a layout that the shape cannot have."""
         return allocate(self.sizes(case), self.dtype or case.dtype, self.layout(case), device)
 
-    def distinct(self, case: Case, x: Tensor) -> Tensor:
-        """An input without rows that are the same memory."""
-        shared = self.layout(case).broadcast and x.dim() > 1
-        return x[(slice(1),) * (x.dim() - 1)] if shared else x
-
     def draw(self, case: Case, x: Tensor, seed: int, *, is_first: bool, form: Form = Form.VALUES) -> None:
         """Draw into an input, in place."""
         layout = self.layout(case)
@@ -109,7 +104,7 @@ class Stream:
         else:
             fill(x, of_others(case.distribution), layout, key_of(case, seed, self.name))
             if (self.mean, self.spread) != (0.0, 1.0):
-                self.distinct(case, x).mul_(self.spread).add_(self.mean)
+                distinct_rows(x, layout).mul_(self.spread).add_(self.mean)
 
 
 def _number(value: int | str, case: Case) -> int:
