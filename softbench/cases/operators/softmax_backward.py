@@ -52,7 +52,8 @@ class SoftmaxBackward(Streamed):
         width = max(1, BLOCK_ELEMENTS // len(y))
         blocks = list(zip(dy.split(width, dim=1), y.split(width, dim=1), strict=True))
         total, size, rounded = _sums(blocks)
-        unit = bounds.slack_unit(case) + bounds.lost(case, (_magnitudes(*block) for block in blocks), size)
+        terms = ((gradient.double() * output.double()).abs_() for gradient, output in blocks)
+        unit = bounds.slack_unit(case) + bounds.lost(case, terms, size)
         in_16_bits = case.dtype == case.out_dtype and DTYPE_BYTES[case.dtype] == 2
         first = 0
         for gradient, output in blocks:
@@ -86,14 +87,11 @@ def _sums(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     total = blocks[0][0].new_zeros(len(blocks[0][0]), 1).double()
     size, rounded = total.clone(), total.clone()
     for gradient, output in blocks:
-        total += (gradient.double() * output.double()).sum(1, keepdim=True)
-        size += _magnitudes(gradient, output).sum(1, keepdim=True)
+        products = gradient.double() * output.double()
+        total += products.sum(1, keepdim=True)
+        size += products.abs_().sum(1, keepdim=True)
         rounded += (gradient * output).double().sum(1, keepdim=True)
     return total, size, rounded
-
-
-def _magnitudes(gradient: Tensor, output: Tensor) -> Tensor:
-    return (gradient.double() * output.double()).abs_()
 
 
 def _to_probabilities(rows: Tensor) -> None:
