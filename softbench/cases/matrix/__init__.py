@@ -22,6 +22,7 @@ from softbench.resources import choose_from, shown
 from softbench.typed.places import Place, PlaceError, compose
 
 MAX_CASES = 10_000
+_TOO_MANY = f"the profile has more than {MAX_CASES} cases; split it"
 FIRST_DRAWN = 1
 MOST_HARD_ELEMENTS = 2**26  # of a first input: more rows of the same kind prove no more, and take seconds each
 DRAWN_KEYS = ("operator", "drawn", "drawn_from", "why")
@@ -119,7 +120,7 @@ def _cases(group: Place, timed: bool, most: int, seed: int) -> Iterator[Case]:
     axes = _drawn(fields, timed) if "drawn" in fields else _axes(group, fields, timed)
     weight = fields["weight"].size() if "weight" in fields else 0
     if math.prod(map(len, axes)) > most:
-        raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
+        raise group.error(_TOO_MANY)
     for axis in itertools.product(*axes):
         if "drawn" in fields:
             yield case_of(*axis)
@@ -190,7 +191,7 @@ def _shapes(group: Place, fields: Mapping[str, Place], timed: bool) -> tuple[tup
     elif given == {"rows", "columns"}:
         rows, columns = (fields[key].one_or_more() for key in ("rows", "columns"))
         if len(rows) * len(columns) > MAX_CASES:
-            raise group.error(f"the profile has more than {MAX_CASES} cases; split it")
+            raise group.error(_TOO_MANY)
         places = tuple(place for place in rows for _ in columns)
         shapes = tuple((row.size(), column.size()) for row in rows for column in columns)
     else:
