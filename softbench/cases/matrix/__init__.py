@@ -226,9 +226,10 @@ def drawn(operators: Iterable[str], count: int, first: int) -> tuple[Case, ...]:
 
 
 def hard(asked: Iterable[Case]) -> Iterator[Case]:
-    """The hard inputs of operators of files, untimed: as many rows as are enough of the narrowest and the widest (timed) ones.
+    """The hard inputs of operators of files, untimed, in the narrowest and the widest case: of the timed ones, if there are any.
 
-    Of several that are as wide, the least parameters and the largest.
+    Of cases that are equally wide, the narrowest is the one with the least parameters, the widest the one with the largest.
+    Rows beyond `MOST_HARD_ELEMENTS` are cut.
     """
     groups: dict[tuple[str, str, str], list[Case]] = {}
     for case in asked:

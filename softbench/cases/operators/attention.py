@@ -61,8 +61,10 @@ class Attention:
         return 2 * batch * heads * (queries + keys_of(case)) * dimension * DTYPE_BYTES[case.dtype]
 
     def ideal_flops(self, case: Case) -> int:
-        """Four a pair of query and key that sees it, and component: multiply and add, in two products. As is usual, the
-        softmax between them is not counted; unlike flash-attn's own figure, pairs are counted and not halved."""
+        """Four per component of each pair of a query and a key that it sees: multiply and add, in two products.
+
+        The softmax between them is not counted, as is usual; causal pairs are counted, and not halved as in flash-attn's figure.
+        """
         batch, heads, _, dimension = case.shape
         return 4 * batch * heads * self.pairs(case) * dimension
 

@@ -100,7 +100,7 @@ class Invariant:
 
 
 def ties(right: Tensor, x: Tensor, got: Tensor) -> Tensor:
-    """The indices of columns that were returned, with the right ones where they name equal elements, each column once a row."""
+    """The indices of columns that were returned, with the right ones where they name equal elements, each column once per row."""
     import torch
 
     columns = x.shape[1]

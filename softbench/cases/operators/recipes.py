@@ -16,7 +16,7 @@ DEEPEST = 120.0
 """How far below the rest of its row a segment may lie: from 104 on exp(x) is 0 in float32, from 88 on a subnormal."""
 WIDEST_NOISE = 8.0
 STEEPEST = 8.0
-"""The slope of ALiBi's steepest head is 1/2; 8 a column takes a vector of 16 bytes from 1 to e**-56."""
+"""The slope of ALiBi's steepest head is 1/2; 8 per column takes a vector of 16 bytes from 1 to e**-56."""
 
 
 class Form(Enum):

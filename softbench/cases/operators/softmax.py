@@ -21,7 +21,7 @@ class Softmax(Streamed):
     form = Form.LOGITS
 
     def ideal_flops(self, case: Case) -> int:
-        """Five an element: compare, subtract, exponential, add, multiply."""
+        """Five per element: compare, subtract, exponential, add, multiply."""
         return 5 * case.elements
 
     def expected(self, case: Case, inputs: tuple[Tensor, ...], rows: slice | Tensor, device: str) -> Iterator[Expected]:

@@ -26,7 +26,7 @@ class SoftmaxBackward(Streamed):
     writes = (Stream("dx"),)
 
     def ideal_flops(self, case: Case) -> int:
-        """Four an element: multiply and add for the sum, subtract, multiply."""
+        """Four per element: multiply and add for the sum, subtract, multiply."""
         return 4 * case.elements
 
     def refill(self, case: Case, inputs: tuple[Tensor, ...], seed: int) -> None:
