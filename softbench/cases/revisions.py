@@ -131,7 +131,6 @@ def _hash(folder: Path, revision: str) -> str:
 
 
 def _place(folder: Path, commit: str) -> Path:
-    """Where a folder is unpacked as it was at a commit."""
     top = _top(folder)
     try:
         return _unpacked(top, commit, folder.resolve().relative_to(top.resolve()).as_posix())

@@ -79,7 +79,6 @@ def _dtype_max(slab: Slab) -> None:
 
 
 def _causal(slab: Slab, word: str) -> None:
-    """Normals; the word's value at column j of row i where j > i mod columns."""
     slab.normal()
     slab.put(word, slab.j > slab.i % slab.columns)
 
@@ -107,7 +106,6 @@ def _segments(slab: Slab) -> None:
 
 
 def _whole_row(slab: Slab, word: str) -> None:
-    """Normals; special rows hold the word's value only."""
     slab.normal()
     slab.put(word, slab.special)
 
@@ -120,7 +118,6 @@ def _one_element(slab: Slab, word: str, numerator: int) -> None:
 
 
 def _nan_with_inf(slab: Slab) -> None:
-    """Normals; special rows are -inf from their first quarter on, with NaN in their middle."""
     slab.normal()
     slab.put("-inf", slab.special & (slab.j >= slab.columns // 4))
     slab.put("nan", slab.special & (slab.j == slab.columns // 2))

@@ -111,7 +111,6 @@ class _Reader(Reader):
         return self.made(nodes["params"], lambda value: parameters.of(value, taken))
 
     def hard(self, node: ast.expr | None, reads: Sequence[Stream]) -> tuple[str, ...]:
-        """Its hard inputs: distributions, and functions."""
         own = self.decorated("hard")
         if taken := [f for f in own if f.name in DISTRIBUTIONS or is_drawn(f.name)]:
             raise self.error(taken[0], f"{taken[0].name} is one of softbench's own distributions; rename this one")

@@ -51,5 +51,4 @@ class Softmax(Streamed):
             first += block.shape[1]
 
     def invariants(self, case: Case, expected: Expected, got: Tensor) -> Invariant:
-        """Row sums: see `bounds.row_sums`."""
         return bounds.row_sums(case, expected, got)
