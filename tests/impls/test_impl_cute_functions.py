@@ -46,6 +46,11 @@ def test_a_call_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):
     others = [x[:5], x.view(2, 3, 8), x.float(), x.T, x.new_empty(49)[1:].view(6, 8), torch.nn.Parameter(x)]
     others += [x.as_subclass(type("Other", (torch.Tensor,), {}))]
     served_anew(kernels.softmax, *((other,) for other in others), (x, 0), (x, -1, torch.float32))
+    monkeypatch.setattr(_functions, "_again", {})  # the last call is known by its likeness
+    torch.testing.assert_close(kernels.softmax(x + 1), first)
+    served_anew(kernels.softmax, *((other,) for other in others), (x, 0), (x, -1, torch.float32))
+    for own in (lambda _: x), (lambda row: row):
+        served_anew(torch.func.vmap(lambda row, own=own: kernels.softmax(own(row))), (x,))
 
 
 def test_a_norm_like_one_before_goes_straight_to_its_launch(seen, monkeypatch):

@@ -78,6 +78,7 @@ def seen_by_them(monkeypatch):
     monkeypatch.setattr(kernels, "_by_torch", lambda why, *given: bool(why))
     monkeypatch.setattr(_functions, "_empty", torch._C._dynamo.guards._empty_strided_cpu)
     monkeypatch.setattr(_functions, "_current", lambda: None)
+    monkeypatch.setattr(_functions, "_latest", _functions._latest)
     for module in (_functions, _norm_functions):
         monkeypatch.setattr(module, "require", lambda *given: None)
         monkeypatch.setattr(module, "_again", {})
