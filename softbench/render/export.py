@@ -9,23 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from softbench.analysis.document import Dataset, Document, Heading, Lines
-from softbench.analysis.leaderboard import Board, CaseBoard, datasets
-from softbench.analysis.leaderboard.formatting import (
-    cell_text,
-    legend,
-    names,
-    outcome_counts,
-    rate_title,
-    section_title,
-    sections,
-    shape_head,
-    shape_text,
-    unfinished,
-)
+from softbench.analysis.leaderboard import Board, datasets
+from softbench.analysis.leaderboard.formatting import legend, outcome_counts, rate_title, section_title, sections, unfinished
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.remarks import clock_note
-from softbench.render.tables import OUTCOMES, open_note, ranking_header, standing_row
+from softbench.render.tables import OUTCOMES, open_note, ranking_header, standing_row, summary_rows
 
 SCHEMA = 1
 """Number of the format of `json_text`: another one if a column goes or changes."""
@@ -36,11 +25,9 @@ _FIGURE = re.compile(r"[+-][\d.]+( ?(%|ns|us|ms|MHz|W))?( to [+-][\d.]+ %)?$")
 def markdown(board: Board) -> str:
     parts = ranking(board)
     for section, cases in sections(board).items():
-        shown = names(board, section[0], cases)
+        header, *rows = summary_rows(board, section, cases)
         parts.append(f"### {escaped(section_title(section))}: latency (ms) / {rate_title(cases)}")
-        roof = ["roof"] if any(case.roof for case in cases) else []
-        rows = [_summary_row(case, shown, bool(roof)) for case in cases]
-        parts.append(table_markdown([shape_head(cases), *shown, *roof], rows))
+        parts.append(table_markdown(header, rows))
     parts += [escaped("   ".join(legend(board)).replace("   ", "; "))] if board.timed else []
     return "\n\n".join(parts) + "\n"
 
@@ -142,11 +129,6 @@ def _json_value(value: object) -> object:
 def _inert(text: str) -> str:
     """A text that no spreadsheet takes for a formula; a single sign is none."""
     return f"'{text}" if len(text) > 1 and text.lstrip(" ")[:1] in tuple("=+-@\t\r\n") else text
-
-
-def _summary_row(case: CaseBoard, shown: Sequence[str], has_roof: bool) -> list[str]:
-    cells = [cell_text(case.cells[name]) if name in case.cells else "not run" for name in shown]
-    return [shape_text(case.case), *cells, *[cell_text(case.roof) if case.roof else ""] * has_roof]
 
 
 def table_markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,14 +4,15 @@ Not rich's: they are written to files and to the output of pytest too, where ric
 """
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from softbench.analysis.document import Document, Heading, Lines, Table, lines, table
-from softbench.analysis.leaderboard import Board, Cell, Standing, by_values
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing, by_values
 from softbench.analysis.leaderboard.estimates import plus_minus
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
+    SectionKey,
     baseline_text,
     cell_figures,
     cell_text,
@@ -56,16 +57,20 @@ def summary_table(board: Board, width: int = WIDTH) -> str:
     """
     parts: list[str] = []
     for section, cases in sections(board).items():
-        labels = [shape_head(cases), *(shape_text(case.case) for case in cases)]
-        columns = [
-            [short(name), *(cell_text(c.cells[name]) if name in c.cells else "not run" for c in cases)]
-            for name in names(board, section[0], cases)
-        ]
-        if any(case.roof for case in cases):
-            columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])
+        header, *rows = summary_rows(board, section, cases)
         parts.append(f"{section_title(section)}: latency (ms) / {rate_title(cases)}")
-        parts += [_grid(zip(labels, *block, strict=True)) for block in _blocks(labels, columns, width)]
+        parts.append(_folded([[short(name) for name in header], *rows], range(len(header)), 1, width))
     return "\n\n".join([*parts, "\n".join(_signs(line, width) for line in legend(board))]) if parts else ""
+
+
+def summary_rows(board: Board, section: SectionKey, cases: Sequence[CaseBoard]) -> list[tuple[str, ...]]:
+    """The cases of a section by implementation under a header, and the roof if a case has one."""
+    columns = [[shape_head(cases), *(shape_text(case.case) for case in cases)]]
+    for name in names(board, section[0], cases):
+        columns.append([name, *(cell_text(case.cells[name]) if name in case.cells else "not run" for case in cases)])
+    if any(case.roof for case in cases):
+        columns.append(["roof", *(cell_text(case.roof) if case.roof else "" for case in cases)])
+    return list(zip(*columns, strict=True))
 
 
 def ranking_table(board: Board, width: int = WIDTH) -> str:
@@ -190,21 +195,6 @@ def open_note(board: Board, standing: Standing) -> str:
     return f"{OPEN}: {short(standing.implementation)} {why_open(board, standing)}"
 
 
-def _blocks(labels: Sequence[str], columns: Sequence[Sequence[str]], width: int) -> list[list[Sequence[str]]]:
-    """The columns in blocks that fit the width together with the row labels; each block has at least one column."""
-    margin = max(map(len, labels))
-    blocks: list[list[Sequence[str]]] = [[]]
-    used = margin
-    for column in columns:
-        need = len(GAP) + max(map(len, column))
-        if blocks[-1] and used + need > width:
-            blocks.append([])
-            used = margin
-        blocks[-1].append(column)
-        used += need
-    return blocks
-
-
 def document_text(document: Document, width: int = WIDTH) -> str:
     """A document for a terminal, at most width columns wide: headings underlined, tables aligned, sentences wrapped."""
     parts: list[str] = []
@@ -223,11 +213,10 @@ def _fitted(own: Table, width: int) -> str:
     """The table if it fits; else with words wrapped in their columns, and further columns below."""
     rows = [own.header, *own.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    if sum(widths) + len(GAP) * (len(widths) - 1) <= width:
-        return _grid(rows, own.left)
-    room = max(LEAST, width - sum(widths[: own.labels]) - len(GAP) * own.labels)
-    lines = [line for row in rows for line in _wrapped(row, own.labels, room)]
-    return _folded(lines, own.left, own.labels, width)
+    if sum(widths) + len(GAP) * (len(widths) - 1) > width:
+        room = max(LEAST, width - sum(widths[: own.labels]) - len(GAP) * own.labels)
+        rows = [line for row in rows for line in _wrapped(row, own.labels, room)]
+    return _folded(rows, own.left, own.labels, width)
 
 
 def _wrapped(row: Sequence[str], labels: int, room: int) -> list[tuple[str, ...]]:
@@ -254,9 +243,14 @@ def _signs(line: str, width: int) -> str:
 def _folded(rows: Sequence[Sequence[str]], left: Sequence[int], fixed: int, width: int) -> str:
     """A grid of at most width columns; further columns follow below, each block with the same first `fixed` columns."""
     columns = [_padded(column, index in left) for index, column in enumerate(zip(*rows, strict=True))]
-    labels = [GAP.join(parts) for parts in zip(*columns[:fixed], strict=True)]
-    blocks = _blocks(labels, columns[fixed:], width)
-    return "\n\n".join(_grid(zip(labels, *block, strict=True)) for block in blocks)
+    labels = columns[:fixed]
+    blocks = [[*labels]]
+    for column in columns[fixed:]:
+        top = GAP.join(texts[0] for texts in (*blocks[-1], column))
+        if len(top) > width and len(blocks[-1]) > fixed:
+            blocks.append([*labels])
+        blocks[-1].append(column)
+    return "\n\n".join(map(_grid, blocks))
 
 
 def _padded(column: Sequence[str], is_left: bool) -> list[str]:
@@ -264,12 +258,7 @@ def _padded(column: Sequence[str], is_left: bool) -> list[str]:
     return [text.ljust(widest) if is_left else text.rjust(widest) for text in column]
 
 
-def _grid(rows: Iterable[Sequence[str]], left: Sequence[int] | None = None) -> str:
-    """Aligned columns under a header with a rule; left names the left-aligned ones, None all of them.
-
-    Empty lines are left out: text that is wrapped in one block has no lines in the others.
-    """
-    columns = [_padded(c, left is None or i in left) for i, c in enumerate(zip(*rows, strict=True))]
-    lines = [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
-    rule = "-" * (sum(len(column[0]) for column in columns) + len(GAP) * (len(columns) - 1))
-    return "\n".join([lines[0], rule, *filter(None, lines[1:])])
+def _grid(columns: Sequence[Sequence[str]]) -> str:
+    """A header, a rule and the rows. Empty ones are left out: text that is wrapped in one block has no lines in the others."""
+    header, *rows = (GAP.join(texts) for texts in zip(*columns, strict=True))
+    return "\n".join([header.rstrip(), "-" * len(header), *filter(None, map(str.rstrip, rows))])
