@@ -46,12 +46,12 @@ class Contents:
     board: Board
     passports: tuple[Passport, ...]
     cells: Cells
-    slices: tuple[tuple[str, Slice], ...]
+    slices: tuple[Slice, ...]
     figures: dict[str, Figure]
 
-    def slices_of(self, operator: str) -> list[tuple[int, Slice]]:
-        """(number, slice) of one operator, the whole of it first."""
-        return [(number, part) for number, (whose, part) in enumerate(self.slices) if whose == operator]
+    def slices_of(self, operator: str) -> list[int]:
+        """The numbers of the slices of one operator, the whole of it first."""
+        return [number for number, part in enumerate(self.slices) if part.operator == operator]
 
 
 def baselines(board: Board) -> list[str]:

@@ -46,7 +46,7 @@ def payload(contents: Contents) -> dict[str, Any]:
         "cases": [{"id": case.case.id} for case in board.cases],
         "variants": variants,
         "cells": rows,
-        "slices": [[cases[case.case.id] for case in part.cases] for _, part in contents.slices],
+        "slices": [[cases[case.case.id] for case in part.cases] for part in contents.slices],
         "figures": [figure_data(figure, cells.looks) for figure in contents.figures.values()],
     }
 

@@ -37,7 +37,7 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
 def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = (), passports: Sequence[Passport] = ()) -> str:
     """The page of a board; notes and passports are those of its runs, if there are several."""
     numbered = Cells(board)
-    parts = tuple((operator, part) for operator in board.operators for part in slices(board, operator))
+    parts = tuple(part for operator in board.operators for part in slices(board, operator))
     drawn = {figure.key: figure for figure in figures(board, numbered, published)}
     contents = Contents(board, tuple(passports) or (board.passport,), numbered, parts, drawn)
     panels = {key: content for key, (_, make) in PANELS.items() if (content := make(contents))}

@@ -13,6 +13,7 @@ from softbench.analysis.leaderboard.tiers import scored_of
 class Slice:
     """Timed cases of one operator and the standings over them."""
 
+    operator: str
     title: str
     cases: tuple[CaseBoard, ...]
     standings: tuple[Standing, ...]
@@ -33,4 +34,4 @@ def slices(board: Board, operator: str) -> tuple[Slice, ...]:
     by_regime = [(kind.name, tuple(c for c in timed if regime(c) is kind)) for kind in REGIMES]
     for group in (by_dtype, [part for part in by_regime if part[1]]):
         parts += group if len(group) > 1 else []
-    return tuple(Slice(title, cases, ranking(cases, failed)) for title, cases in parts)
+    return tuple(Slice(operator, title, cases, ranking(cases, failed)) for title, cases in parts)

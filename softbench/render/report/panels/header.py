@@ -98,9 +98,9 @@ def _each(contents: Contents) -> Markup:
         counts = [outcome_counts(board, s) for s in ([first] if first else standings)]
         cells: list[object] = []
         if first:
-            found, (number, whole) = headline.over_next(board, first), contents.slices_of(operator)[0]
+            found = headline.over_next(board, first)
             cells += [name(first.implementation), _score(first), _over(found) if found else "-"]
-            cells += [speedup(contents, number, whole.standing(first.implementation))]
+            cells += [speedup(contents, contents.slices_of(operator)[0], first.implementation)]
             cells += [f"{first.wins}, {first.ties} of {first.timed}"]
         elif board.has_scores:
             none = f"undecided: {headline.undecided(board, operator)}" if best else "nobody"
@@ -127,8 +127,7 @@ def _who(board: Board, leader: Standing, scored: list[Standing]) -> Markup:
 
 def _how_much(contents: Contents, leader: Standing, scored: list[Standing]) -> Markup:
     board = contents.board
-    number, whole = contents.slices_of(leader.operator)[0]
-    over = [speedup(contents, number, whole.standing(leader.implementation)), " ", baseline(contents)]
+    over = [speedup(contents, contents.slices_of(leader.operator)[0], leader.implementation), " ", baseline(contents)]
     ties = f", tied for it in {leader.ties}" if leader.ties else ""
     places = f"alone the fastest in {leader.wins}{ties} of {plural(leader.timed, 'case')}"
     found = headline.over_next(board, leader)

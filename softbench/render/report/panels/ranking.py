@@ -12,7 +12,6 @@ from softbench.render.report.drawing.styles import MUTED, RULE, Style
 from softbench.render.report.drawing.svg_elements import line, sign, text
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import key
-from softbench.render.report.slices import Slice
 
 
 def ranking(contents: Contents) -> Markup:
@@ -37,20 +36,19 @@ def baseline(contents: Contents) -> Markup:
     return tag("bdi", baseline_text(contents.board), class_="baseline-name")
 
 
-def speedup(contents: Contents, number: int, standing: Standing | None) -> Markup:
+def speedup(contents: Contents, number: int, implementation: str) -> Markup:
     """A speed-up over the baseline that the reader picks; number is that of the slice."""
+    standing = contents.slices[number].standing(implementation)
     if standing is None:
         return Markup("-")
-    who = contents.cells.implementations.index(standing.implementation)
+    who = contents.cells.implementations.index(implementation)
     return tag("span", plus_minus(standing.sped_up, 2, "×"), class_="speedup", data_slice=number, data_impl=who)
 
 
 def _whole(contents: Contents, operator: str) -> Markup:
-    board = contents.board
-    number, whole = contents.slices_of(operator)[0]
-    standings = board.standings(operator)
+    standings = contents.board.standings(operator)
     listed = [standing for standing in standings if standing.score is not None or standing.open_cases]
-    rows = [_row(contents, number, whole, standing) for standing in listed]
+    rows = [_row(contents, standing) for standing in listed]
     untimed = [name(standing.implementation) for standing in standings if standing not in listed]
     family, over = tag("span", "family", class_="family"), join(["over ", baseline(contents)])
     header = ["rank", "implementation", family, "score", _scale(), "coverage", over, "alone first", "tied first", "cannot tell"]
@@ -84,7 +82,8 @@ def _unknown(board: Board, standing: Standing) -> int:
     return sum(cell is not None and cell.rank == 1 and cell.mark == "?" for cell in cells)
 
 
-def _row(contents: Contents, number: int, whole: Slice, standing: Standing) -> list[Markup]:
+def _row(contents: Contents, standing: Standing) -> list[Markup]:
+    whole = contents.slices_of(standing.operator)[0]
     dagger = "†" if standing.failed_hard else ""
     return [
         tag("td", standing.rank or dagger or (OPEN if standing.open_cases else "-")),
@@ -93,7 +92,7 @@ def _row(contents: Contents, number: int, whole: Slice, standing: Standing) -> l
         tag("td", plus_minus(standing.scored, 1)),
         tag("td", _dot(contents.cells.looks.of(standing.implementation), standing.scored), class_="dot"),
         tag("td", f"{standing.passed}/{standing.timed}"),
-        tag("td", speedup(contents, number, whole.standing(standing.implementation))),
+        tag("td", speedup(contents, whole, standing.implementation)),
         tag("td", standing.wins),
         tag("td", standing.ties),
         tag("td", _unknown(contents.board, standing)),
@@ -114,12 +113,13 @@ def _unranked(board: Board, operator: str) -> Markup:
 
 
 def _parts(contents: Contents, operator: str) -> Markup:
-    parts = contents.slices_of(operator)
-    if len(parts) < 2:
+    numbers = contents.slices_of(operator)
+    if len(numbers) < 2:
         return EMPTY
-    header = ["implementation", *(join([part.title, tag("small", plural(len(part.cases), "case"))]) for _, part in parts)]
+    parts = [contents.slices[number] for number in numbers]
+    header = ["implementation", *(join([part.title, tag("small", plural(len(part.cases), "case"))]) for part in parts)]
     rows = [
-        [row_head(name(standing.implementation)), *(_part(contents, number, part, standing) for number, part in parts)]
+        [row_head(name(standing.implementation)), *(_part(contents, number, standing.implementation) for number in numbers)]
         for standing in contents.board.standings(operator)
         if standing.score is not None
     ]
@@ -129,12 +129,12 @@ def _parts(contents: Contents, operator: str) -> Markup:
     return join([title, table(header, rows, label=label, class_="parts")])
 
 
-def _part(contents: Contents, number: int, part: Slice, standing: Standing) -> Markup:
-    own = part.standing(standing.implementation)
+def _part(contents: Contents, number: int, implementation: str) -> Markup:
+    own = contents.slices[number].standing(implementation)
     if own is None or own.scored is None:
         return tag("td", "-")
     first = "first" if own.rank == 1 else None
-    below = tag("small", speedup(contents, number, own))
+    below = tag("small", speedup(contents, number, implementation))
     return tag("td", figure(own.scored, 1), below, class_=first, title=plus_minus(own.scored, 1))
 
 
