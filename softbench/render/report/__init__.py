@@ -19,7 +19,7 @@ __all__ = ["render", "render_document", "render_machines"]
 
 def render(run: Run, baseline: str = BASELINE, published: Sequence[ClaimFile] = ()) -> str:
     """The page of a run, encodable as UTF-8. Empty panels are left out; so is the charting library if there is no figure."""
-    return page(build(run, baseline), published)
+    return page(build(run, baseline), published, (run.passport,))
 
 
 def render_machines(machines: Sequence[Machine], published: Sequence[ClaimFile] = ()) -> str:
@@ -27,4 +27,4 @@ def render_machines(machines: Sequence[Machine], published: Sequence[ClaimFile] 
     if len(machines) > 1:
         return machines_page.page(machines)
     machine = machines[0]
-    return page(machine.board, published, machine.notes, machine.passports)
+    return page(machine.board, published, machine.passports, machine.notes)

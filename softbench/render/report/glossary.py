@@ -18,14 +18,14 @@ def words() -> dict[str, str]:
 
 def explained(content: Markup) -> tuple[Markup, Markup]:
     """HTML whose first use of each term is a link, and a list of the meanings of those terms."""
-    left, apart, parts = words(), 0, []
+    meanings, apart, parts = words(), 0, []
+    left = dict(meanings)
     for part in re.split(r"(<[^>]*>)", content):
         if name := re.match(r"</?(\w+)", part):
             apart += (1 - 2 * part.startswith("</")) * (name[1] in _APART)
         parts.append(part if apart or part.startswith("<") else _linked(part, left))
-    used = [word for word in words() if word not in left]
-    rows = (join([tag("dt", word, id=_id(word)), tag("dd", words()[word])]) for word in used)
-    foot = tag("footer", tag("h2", "Words"), tag("dl", *rows), class_="words") if used else EMPTY
+    used = [(tag("dt", word, id=_id(word)), tag("dd", meaning)) for word, meaning in meanings.items() if word not in left]
+    foot = tag("footer", tag("h2", "Words"), tag("dl", *map(join, used)), class_="words") if used else EMPTY
     return Markup("".join(parts)), foot
 
 

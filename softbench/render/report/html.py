@@ -80,8 +80,8 @@ def frame(content: Markup, label: str = "") -> Markup:
     return tag("div", content, class_="frame", tabindex="0", role="region", aria_label=f"{label}, scrolls" if label else None)
 
 
-def row_head(*content: object, **attributes: object) -> Markup:
-    return tag("th", *content, scope="row", **{"class_": "label", **attributes})
+def row_head(*content: object, title: str | None = None) -> Markup:
+    return tag("th", *content, scope="row", class_="label", title=title)
 
 
 def panel(key: str, title: str, *content: object, lead: str = "") -> Markup:

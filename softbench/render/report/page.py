@@ -1,6 +1,6 @@
 """The page as a whole: head, toolbar, panels in reading order, scripts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from softbench.analysis.leaderboard import Board
@@ -34,17 +34,17 @@ PANELS: dict[str, tuple[str, Callable[[Contents], Markup]]] = {
 """The id of a panel -> its word in the toolbar, and the function that makes it; in reading order."""
 
 
-def page(board: Board, published: Sequence[ClaimFile], notes: Sequence[str] = (), passports: Sequence[Passport] = ()) -> str:
-    """The page of a board; notes and passports are those of its runs, if there are several."""
+def page(board: Board, published: Sequence[ClaimFile], passports: tuple[Passport, ...], notes: Sequence[str] = ()) -> str:
+    """The page of a board; passports are those of its runs, and notes say how several became one board."""
     numbered = Cells(board)
     parts = tuple(part for operator in board.operators for part in slices(board, operator))
     drawn = {figure.key: figure for figure in figures(board, numbered, published)}
-    contents = Contents(board, tuple(passports) or (board.passport,), numbered, parts, drawn)
+    contents = Contents(board, passports, numbered, parts, drawn)
     panels = {key: content for key, (_, make) in PANELS.items() if (content := make(contents))}
     content, meanings = explained(join([header(contents, notes), *panels.values()]))
     body = [
         tag("a", "Skip the toolbar", href="#main", class_="skip"),
-        _toolbar(board, list(panels)),
+        _toolbar(board, panels),
         tag("main", content, id="main", tabindex="-1", data_origin=origin(board.passport)),
         meanings,
         *scripted(data.payload(contents)),
@@ -74,7 +74,7 @@ def html_document(name: str, body: Markup) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{join(head, chr(10))}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
-def _toolbar(board: Board, present: list[str]) -> Markup:
+def _toolbar(board: Board, present: Iterable[str]) -> Markup:
     links = (tag("a", PANELS[key][0], href=f"#{key}") for key in present)
     nav = tag("nav", *links, aria_label="panels")
     return tag("header", nav, _focus(board), _baseline(board), theme(), class_="toolbar")

@@ -51,6 +51,6 @@ def outcome(group: StatusGroup) -> Markup:
     where = join((tag("code", case) for case in ids), ", ")
     if len(ids) > MANY_CASES:
         where = tag("details", tag("summary", plural(len(ids), "case")), where)
-    shared = tag("p", tag("bdi", short(group.only, 160)), class_="note") if group.only else Markup("")
+    shared = tag("p", tag("bdi", short(group.only, 160)), class_="note") if group.only else None
     again = "" if first.status.is_refusal else first.reproduce
     return tag("li", tag("p", *head), shared, tag("div", where, class_="where"), copyable(again))

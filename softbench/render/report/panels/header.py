@@ -25,7 +25,7 @@ def title(board: Board) -> str:
     return f"{many or 'softbench'} on {where}"
 
 
-def header(contents: Contents, notes: Sequence[str] = ()) -> Markup:
+def header(contents: Contents, notes: Sequence[str]) -> Markup:
     """notes say which runs the board is made of, if there are several."""
     board = contents.board
     is_one = len(board.operators) == 1

@@ -39,7 +39,7 @@ def commands(run: Passport) -> list[str]:
 def _fields(run: Passport) -> Markup:
     fields = {key: value for key, value in vars(run).items() if value not in ("", {}, ())}
     rows = [[row_head(key.replace("_", " ")), tag("td", _value(value), class_="text")] for key, value in fields.items()]
-    return table(["field", "value"], rows, label=f"passport of {short(run.run_id, 60)}") if rows else Markup("")
+    return table(["field", "value"], rows, label=f"passport of {short(run.run_id, 60)}")
 
 
 def _value(value: object) -> Markup:
