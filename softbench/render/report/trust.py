@@ -34,7 +34,7 @@ def checks(board: Board, passports: Sequence[Passport] = ()) -> tuple[Check, ...
     of_times: list[Check | None] = []
     if cells:
         of_times = [
-            *(_clock(board), _sealed(board), _roofs(board), _calibrated(board), _decided(board)),
+            *(_clock(board), _sealed(board, cells), _roofs(board), _calibrated(board), _decided(board)),
             *(_placements(cells), _calls(cells), _throttled(board), _warm(cells), _overlapping(cells), _busy(board)),
         ]
     runs = passports or (board.passport,)
@@ -48,20 +48,18 @@ def _clock(board: Board) -> Check | None:
     return Check(False, "measured on a machine without a GPU: compares implementations on that CPU only")
 
 
-def _sealed(board: Board) -> Check | None:
+def _sealed(board: Board, cells: list[Cell]) -> Check | None:
     """Whether all that is ranked was timed outside its author's process. None on a CPU, and for a run from before tiers."""
-    timed = [(case, cell) for case in board.timed for cell in case.cells.values() if cell.samples]
-    known = [cell.record for _, cell in timed if cell.record.tier]
-    if not known or board.passport.ranking_clock == "wall":
+    if not any(cell.record.tier for cell in cells) or board.passport.ranking_clock == "wall":
         return None
-    count = sum(record.tier == SEALED for record in known)
-    if count == len(timed):
+    others = tuple(cell for cell in cells if cell.record.tier != SEALED)
+    if not others:
         return Check(True, "all timed cells sealed: a process that never ran their authors' code checked and timed them")
-    ranked = {case.case.id for case, cell in timed if cell.rank and cell.record.tier != SEALED}
+    ranked = {cell.record.case for cell in others if cell.rank}
     what = f"open ones rank in {plural(len(ranked), 'case')}" if ranked else "the open ones have no rank"
-    why = some(list(dict.fromkeys(record.open_because for record in known if record.open_because)))
-    others = tuple(cell for _, cell in timed if cell.record.tier != SEALED)
-    return Check(not ranked, f"{count} of {plural(len(timed), 'timed cell')} sealed; {what} ({why})", others, "not sealed")
+    why = some(list(dict.fromkeys(cell.record.open_because for cell in others if cell.record.open_because)))
+    sealed = f"{len(cells) - len(others)} of {plural(len(cells), 'timed cell')} sealed"
+    return Check(not ranked, f"{sealed}; {what} ({why})", others, "not sealed")
 
 
 def _roofs(board: Board) -> Check | None:
