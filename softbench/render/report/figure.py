@@ -24,7 +24,7 @@ class Series:
     """
 
     name: str
-    x: Sequence[float] | Sequence[str]
+    x: Sequence[float | str]
     y: Sequence[float]
     keys: list[str]
     cells: list[int]

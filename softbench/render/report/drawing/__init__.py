@@ -85,7 +85,7 @@ def _bottom(across: Scale) -> int:
     return LINE + round(ASLANT * max((len(short(word, WORD)) for _, word in across.ticks), default=0))
 
 
-def _values(figure: Figure, series: Sequence[Series], side: str) -> list[float] | list[str]:
+def _values(figure: Figure, series: Sequence[Series], side: str) -> Sequence[float | str]:
     """All numbers of one side, or of both if the figure has a diagonal; words in the order of the longest series."""
     if side == "x" and figure.x.scale == "words":
         return [str(word) for entry in sorted(series, key=lambda entry: -len(entry.x)) for word in entry.x]
@@ -137,8 +137,7 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
 
 
 def _series(place: _Pane, entry: Series, style: Style, faint: bool) -> Iterator[Markup]:
-    across: Sequence[float | str] = entry.x
-    points = [(place.x(x), place.y(y)) for x, y in zip(across, entry.y, strict=True)]
+    points = [(place.x(x), place.y(y)) for x, y in zip(entry.x, entry.y, strict=True)]
     if not entry.loose and len(points) > 1:
         dash, d = style.dash or None, "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         yield tag("path", d=d, fill="none", stroke=style.colour, stroke_width=2, stroke_dasharray=dash)
@@ -163,9 +162,8 @@ class _End:
 
 
 def _end(place: _Pane, entry: Series, style: Style) -> _End:
-    across: Sequence[float | str] = entry.x
     said = short(entry.name, place.form.letters) + (f" ({entry.role})" if entry.role in ("open", "reference") else "")
-    return _End(said, entry.name, style, place.x(across[-1]), place.y(entry.y[-1]), not entry.loose)
+    return _End(said, entry.name, style, place.x(entry.x[-1]), place.y(entry.y[-1]), not entry.loose)
 
 
 def _names(ends: Sequence[_End], form: Form, foot: int, numbers: Mapping[str, int]) -> Iterator[Markup]:

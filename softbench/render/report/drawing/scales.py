@@ -44,7 +44,7 @@ def _share(value: float, low: float, high: float) -> float:
     return math.log(max(value, low) / low) / math.log(high / low)
 
 
-def scale(axis: Axis, values: Sequence[float] | Sequence[str], room: int = 16) -> Scale:
+def scale(axis: Axis, values: Sequence[float | str], room: int = 16) -> Scale:
     """The scale of an axis for these values, at least one; room is how many sizes fit along it."""
     if axis.scale == "words":
         words = tuple(dict.fromkeys(str(value) for value in values))

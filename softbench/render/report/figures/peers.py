@@ -55,19 +55,23 @@ def matches(board: Board, published: ClaimFile) -> list[PublishedPoint]:
 
 
 def _series(board: Board, cells: Cells, points: list[PublishedPoint], gpu: str, peak: float) -> list[Series]:
-    wanted = sorted({point.case for point in points}, key=lambda case: (case.columns, case.rows))
     series = []
     for name in dict.fromkeys(point.implementation for point in points):
-        own = {point.case: point.percent_of_peak for point in points if point.implementation == name}
-        labels = [_label(case) for case in wanted if case in own]
-        values = [round(own[case], 1) for case in wanted if case in own]
+        own = sorted((point for point in points if point.implementation == name), key=lambda point: _size(point.case))
+        labels = [_label(point.case) for point in own]
+        values = [round(point.percent_of_peak, 1) for point in own]
         series.append(Series(f"{name}, {gpu}", labels, values, labels, [-1] * len(labels), "published", like=name))
-    here = sorted((case for case in board.timed if case.case in wanted), key=lambda case: wanted.index(case.case))
+    wanted = {point.case for point in points}
+    here = sorted((case for case in board.timed if case.case in wanted), key=lambda case: _size(case.case))
     for (name, role), timed in points_by_name(here).items():
         labels = [_label(case.case) for case, _ in timed]
         values = [round(100 * (cell.bandwidth_gb_s or 0.0) / peak, 1) for _, cell in timed]
         series.append(Series(name, labels, values, labels, [cells.number(cell) for _, cell in timed], role))
     return series
+
+
+def _size(case: Case) -> tuple[int, int]:
+    return case.columns, case.rows
 
 
 def _label(case: Case) -> str:
