@@ -30,27 +30,22 @@ NOT_ALWAYS = ("limit", "samples", "kernels", "telemetry", "lines", "calibrations
 """Tables that a command prints only if it was asked for them, or has them."""
 
 
-def columns(description: str, /, words: Mapping[str, Sequence[str]] | None = None, **of_type: str) -> Schema:
+def columns(words: Mapping[str, Sequence[str]] | None = None, **of_type: str) -> Schema:
     """A row with these columns: names by type, and those that hold one of some words."""
     found: Schema = {name: {"$ref": f"#{kind}"} for kind, names in of_type.items() for name in names.split()}
     found |= {name: {"enum": list(known)} for name, known in (words or {}).items()}
-    return {"description": description, "type": "object", "required": list(found), "properties": found}
+    return {"type": "object", "required": list(found), "properties": found}
 
 
 def rows(description: str, base: str = "", /, **names: Any) -> Schema:
     """A table whose rows have these columns and no others, beside those of a base."""
-    row = columns("", **names)
-    del row["description"]
-    if base:
-        row = {**row, "$ref": f"#{base}", "unevaluatedProperties": False}
-    else:
-        row["additionalProperties"] = False
-    return {"description": description, "type": "array", "items": row}
+    closed = {"$ref": f"#{base}", "unevaluatedProperties": False} if base else {"additionalProperties": False}
+    return {"description": description, "type": "array", "items": columns(**names) | closed}
 
 
 ROWS = {
-    "cell": columns(
-        "One cell of a run; docs/records.md says what each figure is.",
+    "cell": {"description": "One cell of a run; docs/records.md says what each figure is."}
+    | columns(
         text=(
             "case operator dtype out_dtype layout distribution implementation variant family open_because cache reason reproduce"
         ),
@@ -74,9 +69,11 @@ ROWS = {
             "tier": ["", "sealed", "open"],
         },
     ),
-    "compared_cell": columns(
-        "One cell in two runs. ratio, low and high are time over the roof's, after / before: above 1 is slower. "
-        "Statuses are as tables show them, such as INCORRECT (xfail).",
+    "compared_cell": {
+        "description": "One cell in two runs. ratio, low and high are time over the roof's, after / before: above 1 is slower. "
+        "Statuses are as tables show them, such as INCORRECT (xfail)."
+    }
+    | columns(
         text="case implementation status_before status_after source_before source_after reason_after",
         figure="ratio low high latency_ns_before latency_ns_after percent_of_roof_before percent_of_roof_after",
         count_or_null="placements",
