@@ -1,5 +1,7 @@
 """Files that are not its own."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 from softbench import implementation
@@ -8,9 +10,6 @@ from softbench import implementation
 @implementation(operator="softmax")
 def files_of_others(case: Any) -> Any:
     """Opens softbench's own source, another's and the records, to add to them; it adds nothing."""
-    import os
-    from pathlib import Path
-
     doctor = Path(__file__).parents[1]
     wanted, refused = [doctor / "examples.py", doctor / "twins" / "twins.py", *Path("reports").glob("*.jsonl")], []
     for path in wanted:

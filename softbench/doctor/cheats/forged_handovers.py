@@ -1,5 +1,6 @@
 """Hand-overs that are changed while their author's process writes them; the launches themselves are honest."""
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +56,6 @@ def forged_size(case: Any) -> Any:
 
 def _forging(forge: Any) -> Any:
     """An honest launch, in a process that changes what it hands over."""
-    import sys
-
     builder = sys.modules["softbench.measure.sealed.handover"].Builder
     write = builder.write
     builder.write = lambda self, path, found: write(self, path, forge(self, found))

@@ -1,5 +1,6 @@
 """Outputs of earlier launches, returned again or kept in one place."""
 
+import sys
 from typing import Any
 
 from softbench import implementation
@@ -79,8 +80,6 @@ def precomputed_in_factory(case: Any) -> Any:
 
 
 def _seed() -> int:
-    import sys
-
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back

@@ -1,5 +1,6 @@
 """A part of the L2 set aside for an input."""
 
+import ctypes
 from typing import Any
 
 from softbench import implementation
@@ -8,8 +9,6 @@ from softbench import implementation
 @implementation(operator="softmax", requires=["cuda>=sm_80"])
 def l2_set_aside(case: Any) -> Any:
     """Sets 16 MB of the L2 aside, and has its stream keep an input there from one replay to the next."""
-    import ctypes
-
     import torch
 
     cuda, size = ctypes.CDLL("libcuda.so.1"), 16 << 20

@@ -1,5 +1,6 @@
 """A memo of rows in device memory, which outlives a replay; and the same kernel without one, whose time is the honest one."""
 
+import itertools
 from typing import Any
 
 from softbench import implementation
@@ -19,8 +20,6 @@ def writes_all(case: Any) -> Any:
 
 
 def _launch(case: Any, memo: bool) -> Any:
-    import itertools
-
     import torch
     import triton
 

@@ -1,5 +1,8 @@
 """Timers of torch and of the harness, replaced after the import; `patched_clock.py` does it during the import."""
 
+import gc
+import threading
+import time
 from typing import Any
 
 from softbench import implementation
@@ -21,9 +24,6 @@ def patched_event(case: Any) -> Any:
 @implementation(operator="softmax")
 def patched_clock_object(case: Any) -> Any:
     """Finds the harness's own clock among all objects of the process, and slows it down to a tenth of its speed."""
-    import gc
-    import time
-
     right = time.perf_counter_ns
     for thing in gc.get_objects():
         if type(thing).__name__ == "WallClock":
@@ -34,9 +34,6 @@ def patched_clock_object(case: Any) -> Any:
 @implementation(operator="softmax", requires=["cuda"])
 def patched_event_later(case: Any) -> Any:
     """Has a thread replace the elapsed time of an event ten times a second, also while others are timed."""
-    import threading
-    import time
-
     import torch
 
     right = torch.cuda.Event.elapsed_time

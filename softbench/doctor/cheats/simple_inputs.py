@@ -1,5 +1,6 @@
 """An input that is made simple where nobody compares it with what it was."""
 
+import itertools
 from typing import Any
 
 from softbench import implementation
@@ -11,8 +12,6 @@ _CALLS_OF_THE_CHECK = 4
 @implementation(operator="softmax", requires=["cuda>=sm_80"])
 def simplifies_its_input(case: Any) -> Any:
     """Is right in its first calls; in the later ones a parameter tells its kernel to zero the input, and to answer for zeros."""
-    import itertools
-
     import torch
     import triton
 

@@ -1,5 +1,7 @@
 """Work that is not done when the launch returns."""
 
+import threading
+import time
 from typing import Any
 
 from softbench import implementation
@@ -22,8 +24,6 @@ def other_stream(case: Any) -> Any:
 @implementation(operator="softmax")
 def left_to_a_thread(case: Any) -> Any:
     """Returns at once and lets a thread write the output."""
-    import threading
-    import time
 
     def work(x: Any, y: Any) -> None:
         time.sleep(0.05)

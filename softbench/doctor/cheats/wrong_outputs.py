@@ -1,5 +1,6 @@
 """Outputs that are wrong in value, type, shape or place."""
 
+import ctypes
 from typing import Any
 
 from softbench import Unsupported, implementation
@@ -111,8 +112,6 @@ def view_of_input(case: Any) -> Any:
 @implementation(operator="softmax", requires=["cuda>=sm_70"])
 def out_of_bounds(case: Any) -> Any:
     """Writes two bytes past its output, as a vector store does whose end is not masked."""
-    import ctypes
-
     import torch
 
     fill = ctypes.CDLL("libcuda.so.1").cuMemsetD8Async

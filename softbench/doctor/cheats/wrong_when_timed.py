@@ -1,5 +1,11 @@
 """Right while they are checked, and not while they are timed."""
 
+import gc
+import itertools
+import random
+import sys
+import threading
+import time
 from typing import Any
 
 from softbench import implementation
@@ -8,8 +14,6 @@ from softbench import implementation
 @implementation(operator="softmax")
 def counts_its_calls(case: Any) -> Any:
     """Is right in its first calls, which are the check's, and returns zeros in the later ones, which are timed."""
-    import itertools
-
     number = itertools.count()
     return lambda x: x.softmax(-1) if next(number) < 5 else x.new_zeros(x.shape)
 
@@ -17,8 +21,6 @@ def counts_its_calls(case: Any) -> Any:
 @implementation(operator="softmax")
 def cached_when_timed(case: Any) -> Any:
     """Is right in its first calls; in the later ones it keeps the output of every address."""
-    import itertools
-
     number, computed = itertools.count(), dict[int, Any]()
 
     def launch(x: Any) -> Any:
@@ -32,8 +34,6 @@ def cached_when_timed(case: Any) -> Any:
 @implementation(operator="softmax")
 def static_when_timed(case: Any) -> Any:
     """Is right in its first calls; in the later ones it writes every output into one buffer."""
-    import itertools
-
     import torch
 
     number, buffers = itertools.count(), list[Any]()
@@ -72,8 +72,6 @@ def inspects_its_callers(case: Any) -> Any:
 
 
 def _is_checked() -> bool:
-    import sys
-
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
@@ -85,10 +83,6 @@ def _is_checked() -> bool:
 @implementation(operator="softmax")
 def copied_random_state(case: Any) -> Any:
     """Finds the generator that chooses which calls are compared, copies its state, and computes only those calls."""
-    import gc
-    import itertools
-    import random
-
     number = itertools.count()
 
     def chosen(calls: int) -> set[int]:
@@ -127,9 +121,6 @@ def escapes_the_graph(case: Any) -> Any:
 @implementation(operator="softmax")
 def back_to_back_to_a_thread(case: Any) -> Any:
     """Computes single calls itself, and leaves calls that follow at once to a thread, which is done before they are compared."""
-    import threading
-    import time
-
     import torch
 
     returned = [0]
