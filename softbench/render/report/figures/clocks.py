@@ -14,11 +14,11 @@ from softbench.render.report.figures.ratio import Point, scattered
 def figure(board: Board, cells: Cells) -> Figure:
     """One view per clock that was read and does not rank; on the diagonal both agree."""
     ranking = board.passport.ranking_clock
-    views = []
-    for clock, what in OTHERS.items():
-        series = scattered(board.timed, cells, partial(_point, clock)) if clock != ranking else []
-        if series:
-            views.append(FigureView(f"{clock}: {what}", series))
+    views = [
+        FigureView(f"{clock}: {what}", scattered(board.timed, cells, partial(_point, clock)))
+        for clock, what in OTHERS.items()
+        if clock != ranking
+    ]
     return Figure(
         "clocks",
         "Clocks side by side",

@@ -33,7 +33,7 @@ def figure(board: Board) -> Figure:
     for turn, (card, own) in enumerate(lines.items(), start=1):
         series = [replace(s, pane=pane) for pane, number in enumerate(used) if (s := own[number]) is not None]
         label = "whole run" if len(lines) == 1 else f"GPU {turn} of {len(lines)}" + (f", {card[:12]}" if card else "")
-        views += [FigureView(label, series)] if series else []
+        views.append(FigureView(label, series))
     where = "run" if len(lines) == 1 else "run on one GPU"
     return Figure(
         "drift",

@@ -16,7 +16,7 @@ def figure(board: Board, cells: Cells) -> Figure:
         "Time over that of the roof, over the largest error of the output, one point per case; low and left is better.",
         Axis("largest error, 1 is the bound", from_zero=True),
         [TIME],
-        [view for view in views if view.series],
+        views,
         together=True,
     )
 

@@ -42,8 +42,8 @@ def by_shape(board: Board, cells: Cells) -> Figure:
     return _figure("shapes", "Time over the roof, shape by shape", Axis("shape", "words"), views)
 
 
-def _figure(key: str, title: str, x: Axis, views: Sequence[FigureView]) -> Figure:
-    return Figure(key, title, ALT, x, [TIME], [view for view in views if view.series], together=True)
+def _figure(key: str, title: str, x: Axis, views: list[FigureView]) -> Figure:
+    return Figure(key, title, ALT, x, [TIME], views, together=True)
 
 
 def _series(cells: Cells, cases: Sequence[CaseBoard], joined: bool, by_name: bool = False) -> Iterator[Series]:
