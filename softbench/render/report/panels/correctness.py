@@ -14,7 +14,6 @@ LEAD = (
     "Every output, in timed cases too, is compared as a whole with a float64 reference. Hard cases are inputs on which kernels are "
     "known to fail."
 )
-FAILED = OUTCOMES.index("failed")
 
 
 def correctness(contents: Contents) -> Markup:
@@ -26,23 +25,23 @@ def correctness(contents: Contents) -> Markup:
 
 
 def _counts(board: Board) -> Markup:
-    counted = [(standing, outcome_counts(board, standing)) for standing in board.ranking]
-    used = [index for index in range(len(OUTCOMES)) if any(counts[index] for _, counts in counted)]
+    counted = [(standing, dict(zip(OUTCOMES, outcome_counts(board, standing), strict=True))) for standing in board.ranking]
+    used = [word for word in OUTCOMES if any(counts[word] for _, counts in counted)]
     many = len(board.operators) > 1
     rows = [
         [
             row_head(name(standing.implementation)),
             *([tag("td", name(standing.operator), class_="label")] if many else []),
-            *(_count(index, counts[index]) for index in used),
+            *(_count(word, counts[word]) for word in used),
         ]
         for standing, counts in counted
     ]
-    header = ["implementation", *(["operator"] if many else []), *(OUTCOMES[index] for index in used)]
+    header = ["implementation", *(["operator"] if many else []), *used]
     return table(header, rows, left=(0, 1) if many else (0,), label="outcomes by implementation")
 
 
-def _count(index: int, count: int) -> Markup:
-    bad = index == FAILED and count > 0
+def _count(word: str, count: int) -> Markup:
+    bad = word == "failed" and count > 0
     return tag("td", f"✗ {count}" if bad else count, class_="failed" if bad else None)
 
 
