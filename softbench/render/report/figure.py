@@ -19,8 +19,8 @@ class Series:
     """Points of one name. keys name the points, also in the figure's table; a point with an empty key is not in the table.
 
     cells are the numbers of the points' cells, -1 for none; a point with a cell opens its details. role is "entrant",
-    "open", "reference", "roof", "peak", "reading" or "published", and decides the style; that of an entrant follows from its name,
-    or from the implementation that it is `like`. No line joins loose points.
+    "open", "reference", "roof", "reading" or "published", and decides the style; that of an entrant follows from its name, or from
+    the implementation that it is `like`. No line joins loose points.
     """
 
     name: str

@@ -54,7 +54,7 @@ def style_of(entry: Series, looks: Looks) -> Style:
     """The style of a series; that of an entrant follows from its name, or from the one that it is like."""
     if entry.role == "roof":
         return Style(INK, DASHES[1], "line", True)
-    if entry.role in ("peak", "reference"):
+    if entry.role == "reference":
         return Style(MUTED, DASHES[3], "line", True)
     if entry.role == "reading":
         return Style(PALETTE[1 + entry.pane], "", "circle")
