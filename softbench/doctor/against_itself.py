@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import astuple
+from itertools import accumulate
 
 from softbench.analysis.document import Dataset
 from softbench.cases import registry
@@ -91,12 +92,8 @@ def tell(comparisons: Sequence[stats.Comparison], budget_s: float) -> Findings:
 def allowed(count: int) -> int:
     """How many of `count` contests may call identical kernels different: more are less likely than 1 in 100."""
     p = stats.TOTAL_ERROR
-    likely = 0.0
-    for number in range(count + 1):
-        likely += math.comb(count, number) * p**number * (1 - p) ** (count - number)
-        if likely >= 0.99:
-            return number
-    return count
+    likely = accumulate(math.comb(count, number) * p**number * (1 - p) ** (count - number) for number in range(count + 1))
+    return next(number for number, share in enumerate(likely) if share >= 0.99)
 
 
 def _percent(width: float) -> str:
