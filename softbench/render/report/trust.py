@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from softbench.analysis.leaderboard import Board, Cell
 from softbench.analysis.leaderboard.formatting import plural, some
 from softbench.analysis.leaderboard.remarks import without_roof
-from softbench.model import SEALED, Passport, Record, calibration, notes, stats
+from softbench.model import SEALED, Passport, calibration, notes, stats
 
 MANY_UNDECIDED = 0.1
 """A larger share of cases without a known leader is a reservation."""
@@ -137,10 +137,11 @@ def _calls(cells: list[Cell]) -> Check | None:
 
 
 def _throttled(board: Board) -> Check | None:
-    """Placements count once, however many implementations ran in them. Many cards run at their power limit all the time."""
+    """All that ran in a placement share its readings, which count once. Many cards run at their power limit all the time."""
     if board.passport.ranking_clock == "wall":
         return None
-    records = _once_a_case(board)
+    by_case = ([cell.record for cell in case.participants] for case in board.timed)
+    records = [max(own, key=lambda record: len(record.telemetry)) for own in by_case]
     known = [state for record in records for state in record.telemetry if state.sm_clock_mhz is not None]
     if not known:
         return Check(False, "no telemetry: whether the GPU was throttled is not known")
@@ -170,12 +171,6 @@ def _overlapping(cells: list[Cell]) -> Check | None:
     if not found:
         return None
     return Check(False, f"{plural(found, 'time')} of {len(read)} are of launches that overlap in a replay, marked o")
-
-
-def _once_a_case(board: Board) -> list[Record]:
-    """The record with the most telemetry of every timed case: all that ran in a placement share its readings."""
-    shown = ([cell.record for cell in case.participants] for case in board.timed)
-    return [max(records, key=lambda record: len(record.telemetry)) for records in shown]
 
 
 def _warm(cells: list[Cell]) -> Check | None:
