@@ -51,10 +51,7 @@ LEAST = 20
 
 
 def summary_table(board: Board, width: int = WIDTH) -> str:
-    """Timed cases by implementation, latency (ms) and `rate_title`; one table per section, at most width columns wide.
-
-    Implementations that do not fit side by side follow below, with the same row labels. "" without a timed case.
-    """
+    """Timed cases by implementation, latency (ms) and `rate_title`; one table per section. "" without a timed case."""
     parts: list[str] = []
     for section, cases in sections(board).items():
         header, *rows = summary_rows(board, section, cases)
@@ -120,7 +117,7 @@ def weighted_total(standing: Standing) -> str:
     return "no total" if ns is None else f"{milliseconds(ns)} ms{factor}"
 
 
-def correctness_table(board: Board, width: int = WIDTH) -> str:
+def correctness_table(board: Board, width: int) -> str:
     """Outcomes by implementation over all cases; "declared" are failures that were declared."""
     rows = [[s.operator, short(s.implementation), *map(str, outcome_counts(board, s))] for s in board.ranking]
     return _folded([("operator", "implementation", *OUTCOMES), *rows], (0, 1), 2, width)
@@ -165,9 +162,9 @@ def statuses(board: Board, width: int = WIDTH) -> str:
 
 def board_tables(board: Board, width: int = WIDTH) -> str:
     """The end of a session: figures, ranking with its reservations, failures, and what is missing."""
-    notes = (undecided_note(board), lead_note(board), *by_values.notes(board), unfinished(board))
-    wrapped = [*(_filled(note, width) for note in notes[:-1]), statuses(board, width), _filled(notes[-1], width)]
-    parts = (summary_table(board, width), ranking_table(board, width), *wrapped)
+    notes = [_filled(note, width) for note in (undecided_note(board), lead_note(board), *by_values.notes(board))]
+    missing = _filled(unfinished(board), width)
+    parts = (summary_table(board, width), ranking_table(board, width), *notes, statuses(board, width), missing)
     return "".join(f"\n{part.rstrip()}\n" for part in parts if part.strip())
 
 
