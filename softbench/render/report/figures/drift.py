@@ -1,6 +1,7 @@
 """Changes of the machine over the run: the roof's time by placement, and the readings of telemetry."""
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -23,9 +24,10 @@ def figure(board: Board) -> Figure:
 
     A run on several GPUs has one view per GPU: the differences between them are no drift.
     """
-    cards = _by_card(board)
     lines = {
-        card: [_roof(board, records), *(_reading(records, name, read) for _, name, read in READINGS)] for card, records in cards
+        card: [_roof(board, records), *(_reading(records, name, read) for _, name, read in READINGS)]
+        for card, records in _by_card(board).items()
+        if records
     }
     axes = [ROOF, *(axis for axis, _, _ in READINGS)]
     used = [number for number in range(len(axes)) if any(own[number] for own in lines.values())]
@@ -46,22 +48,21 @@ def figure(board: Board) -> Figure:
     )
 
 
-def _by_card(board: Board) -> list[tuple[str, list[tuple[int, Record]]]]:
+def _by_card(board: Board) -> dict[str, list[tuple[int, Record]]]:
     """Per GPU, in the order of the passport: (earlier placements on that GPU, record) of each case's roof, or if it has none of
     the entrant with most telemetry."""
     listed = board.passport.device.get("gpus")
     gpus = listed if isinstance(listed, (list, tuple)) else ()
     by_gpu: dict[str, list[tuple[int, Record]]] = {str(card): [] for card in gpus}
-    before: dict[str, int] = {}
+    before = Counter[str]()
     for case in board.timed:
         cells = [cell for cell in case.cells.values() if cell.samples]
         chosen = case.roof or max(cells, key=lambda cell: len(cell.record.telemetry), default=None)
         if chosen is not None:
             card = chosen.record.gpu
-            by_gpu.setdefault(card, []).append((before.get(card, 0), chosen.record))
-            placements = max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
-            before[card] = before.get(card, 0) + placements
-    return [(card, records) for card, records in by_gpu.items() if records]
+            by_gpu.setdefault(card, []).append((before[card], chosen.record))
+            before[card] += max([len(chosen.record.telemetry), *(len(s.ns) for s in chosen.samples)])
+    return by_gpu
 
 
 def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
