@@ -24,12 +24,9 @@ class PublishedPoint:
 
 def figure(board: Board, cells: Cells, published: Sequence[ClaimFile]) -> Figure:
     """One view per source with times of cases that this run timed."""
-    peak = peak_gb_s(board)
     views = []
-    for own in published:
-        points = matches(board, own)
-        if points and peak is not None:
-            views.append(FigureView(f"{_gpu(own)}: {own.source}", _series(board, cells, points, _gpu(own), peak)))
+    if peak := peak_gb_s(board):
+        views = [FigureView(f"{_gpu(own)}: {own.source}", _series(board, cells, own, peak)) for own in published]
     return Figure(
         "peers",
         "Published figures",
@@ -54,13 +51,14 @@ def matches(board: Board, published: ClaimFile) -> list[PublishedPoint]:
     return points
 
 
-def _series(board: Board, cells: Cells, points: list[PublishedPoint], gpu: str, peak: float) -> list[Series]:
+def _series(board: Board, cells: Cells, published: ClaimFile, peak: float) -> list[Series]:
+    points = matches(board, published)
     series = []
     for name in dict.fromkeys(point.implementation for point in points):
         own = sorted((point for point in points if point.implementation == name), key=lambda point: _size(point.case))
         labels = [_label(point.case) for point in own]
         values = [round(point.percent_of_peak, 1) for point in own]
-        series.append(Series(f"{name}, {gpu}", labels, values, labels, [-1] * len(labels), "published", like=name))
+        series.append(Series(f"{name}, {_gpu(published)}", labels, values, labels, [-1] * len(labels), "published", like=name))
     wanted = {point.case for point in points}
     here = sorted((case for case in board.timed if case.case in wanted), key=lambda case: _size(case.case))
     for (name, role), timed in points_by_name(here).items():

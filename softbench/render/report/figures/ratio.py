@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import dtype_text, section_title, sections, shape_text, variety
+from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text, variety
 from softbench.analysis.leaderboard.regimes import FEW, regime
 from softbench.model import OPEN, Case
 from softbench.render.report.contents import Cells
@@ -32,9 +32,8 @@ def by_shape(board: Board, cells: Cells) -> Figure:
     groups: dict[str, list[CaseBoard]] = {}
     for case in board.timed:
         if case.flops_a_byte or regime(case) is FEW:
-            words = [case.case.operator, dtype_text(case.case.dtype, case.case.out_dtype)]
-            title = ", ".join([*words, *([] if case.flops_a_byte else [FEW.name])])
-            groups.setdefault(title, []).append(case)
+            title = section_title((case.case.operator, case.case.dtype, case.case.out_dtype))
+            groups.setdefault(title if case.flops_a_byte else f"{title}, {FEW.name}", []).append(case)
     views = []
     for title, cases in groups.items():
         cases.sort(key=lambda case: (case.flops_a_byte, case.case.columns, case.case.rows, case.case.id))
