@@ -40,13 +40,12 @@ def badge(board: Board, implementation: str = "") -> str:
 
 
 def _standing(board: Board, implementation: str) -> Standing:
-    scored = [row for row in board.ranking if row.score is not None]
     if implementation:
-        scored = [row for row in scored if row.implementation == implementation]
+        found = [row for row in board.ranking if row.implementation == implementation and row.score is not None]
     else:
-        scored = [row for row in scored if row.rank is not None]
-        scored = [row for row in scored if row == leader(board, row.operator)] or scored
-    if not scored:
+        ranked = [row for row in board.ranking if row.rank is not None]
+        found = [row for row in ranked if row == leader(board, row.operator)] or ranked
+    if not found:
         who = f"{implementation!r:.60} has no score" if implementation else "nobody leads"
         raise InputError(f"{board.passport.run_id}: {who}, so there is nothing to put on a badge")
-    return scored[0]
+    return found[0]
