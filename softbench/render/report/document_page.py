@@ -62,9 +62,7 @@ def element(part: Part, is_verdict: bool = False, link: Link = lambda head, text
 
 
 def _table(part: Table, link: Link, label: str) -> Markup:
-    sides = [_side(part, index) for index in range(len(part.header))]
-    sides[0] = ROW
-    columns = [*zip(part.header, sides, strict=True)]
+    columns = [(head, _side(part, index)) for index, head in enumerate(part.header)]
     rows = [[_cell(text, link(head, text), side) for (head, side), text in zip(columns, row, strict=True)] for row in part.rows]
     element = table(part.header, rows, left=(0, *part.left), label=label)
     if part.folded:
@@ -80,6 +78,8 @@ def _cell(text: str, to: str | None, side: str | None) -> Markup:
 
 
 def _side(part: Table, index: int) -> str | None:
+    if index == 0:
+        return ROW
     if index not in part.left:
         return None
     return "text" if max(len(row[index]) for row in part.rows) > LONG else "label"

@@ -70,7 +70,7 @@ def _drawing(figure: Figure, view: FigureView, looks: Looks, form: Form, numbers
             marks = _series(place, entry, style, faint)
             parts.append(tag("g", *marks, data_impl=numbers.get(entry.name)))
             ends.append(_end(place, entry, style))
-        parts += _below(place, figure.x.title) if at == len(figure.panes) - 1 else []
+    parts += _below(place, figure.x.title)
     names = 0
     if len(figure.panes) == 1:
         parts += _names(ends, form, foot, numbers)

@@ -150,7 +150,7 @@ def _score(own: Standing) -> str:
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...]) -> Markup:
     """Correctness of the leader, if there is one, then of all together; declared failures are failures."""
     every = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
-    right, undeclared, declared, refused = sum(every[:3]), every[3], every[4], every[5]
+    right, (undeclared, declared, refused) = sum(every[:3]), every[3:]
     failed = undeclared + declared
     said = f"{right} right, {failures(undeclared, declared)}, {refused} refused"
     if leader is None:

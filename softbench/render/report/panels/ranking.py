@@ -59,10 +59,11 @@ def _whole(contents: Contents, operator: str) -> Markup:
 
 FULL, BEYOND = 200, 110
 """Width of the plot of scores in pixels, and the score at its end."""
+QUARTERS = {at: FULL * at / BEYOND for at in (25, 50, 75, 100)}
 
 
 def _scale() -> Markup:
-    ticks = (text(FULL * at / BEYOND, 10, str(at), text_anchor="middle", fill=MUTED) for at in (25, 50, 75, 100))
+    ticks = (text(x, 10, str(score), text_anchor="middle", fill=MUTED) for score, x in QUARTERS.items())
     return tag("svg", *ticks, viewBox=f"0 0 {FULL} 14", class_="dots", font_size=11, aria_hidden="true")
 
 
@@ -70,7 +71,7 @@ def _dot(style: Style, scored: Estimate | None) -> Markup:
     """A score as a dot with its interval, over rules at each quarter."""
     if scored is None:
         return EMPTY
-    rules = (line(FULL * at / BEYOND, 0, FULL * at / BEYOND, 14, RULE) for at in (25, 50, 75, 100))
+    rules = (line(x, 0, x, 14, RULE) for x in QUARTERS.values())
     ends = (scored.low, scored.high) if scored.is_known else (scored.value, scored.value)
     low, high, x = (FULL * min(score, BEYOND) / BEYOND for score in (*ends, scored.value))
     shown = [*rules, line(low, 7, high, 7, style.colour, stroke_width=5, opacity=0.45), sign(x, 7, style)]
