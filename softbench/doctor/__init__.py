@@ -34,7 +34,6 @@ def examine(reports: Path, contests: int | None, progress: Callable[[str], None]
 
 
 def document(parts: tuple[Findings, ...]) -> Document:
-    """All findings, what they mean for the numbers, and the failures."""
     trust = tuple(line for part in parts for line in part.trust)
     failures = tuple(line for part in parts for line in part.failures)
     sections = [(part.title, part.lines) for part in parts]
@@ -45,8 +44,10 @@ def document(parts: tuple[Findings, ...]) -> Document:
 
 def datasets(parts: tuple[Findings, ...]) -> Iterator[Dataset]:
     """Every line of the findings with its kind, and what was read."""
-    kinds = {"finding": "lines", "failure": "failures", "trust": "trust"}
-    rows = ((part.title, kind, text) for part in parts for kind, field in kinds.items() for text in getattr(part, field))
+    rows = []
+    for part in parts:
+        for kind, texts in (("finding", part.lines), ("failure", part.failures), ("trust", part.trust)):
+            rows += [(part.title, kind, text) for text in texts]
     yield Dataset("findings", ("part", "kind", "text"), tuple(rows))
     for part in parts:
         yield from part.data

@@ -203,7 +203,6 @@ def missed(example: Example, record: Record, beside: Sequence[Record] = ()) -> s
 
 
 def _said(record: Record) -> str:
-    """The reason of its status, or of being open."""
     return record.reason or record.open_because
 
 
