@@ -118,7 +118,6 @@ def weighted_total(standing: Standing) -> str:
 
 
 def correctness_table(board: Board, width: int) -> str:
-    """Outcomes by implementation over all cases; "declared" are failures that were declared."""
     rows = [[s.operator, short(s.implementation), *map(str, outcome_counts(board, s))] for s in board.ranking]
     return _folded([("operator", "implementation", *OUTCOMES), *rows], (0, 1), 2, width)
 

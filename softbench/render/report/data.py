@@ -63,7 +63,6 @@ def figure_data(figure: Figure, looks: Looks) -> dict[str, Any]:
 
 
 def _cell(case: CaseBoard, cell: Cell, passport: Passport, shown: Mapping[str, Measure]) -> dict[str, Any]:
-    """The fields of a cell that have a value."""
     record = cell.record
     has_interval = "±" in interval_text(cell)
     fields = {

@@ -124,7 +124,7 @@ def _below(place: _Pane, title: str) -> Iterator[Markup]:
     words = place.across.kind == "words"
     every = -(-len(place.across.ticks) // (2 * place.form.sizes)) if words else 1
     for value, label in place.across.ticks[::every]:
-        x = place.left + place.form.plot * value if words else place.x(value)
+        x = place.x(label if words else value)
         yield line(x, place.foot, x, place.foot + 5, MUTED)
         if words:
             turned = f"rotate(-35 {x:.1f} {place.foot + 18:.1f})"

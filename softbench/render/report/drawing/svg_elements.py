@@ -44,7 +44,6 @@ def box(x: float, y: float, width: float, height: float, colour: str) -> Markup:
 
 
 def signs(points: Sequence[tuple[float, float]], style: Style, **attributes: object) -> Markup:
-    """A sign at every point, as one path."""
     d = "".join(f"M{x:.1f} {y:.1f}{SHAPES[style.shape]}" for x, y in points)
     return tag("path", d=d, fill=PAPER if style.is_open else style.colour, stroke=style.colour, **attributes)
 

@@ -89,7 +89,6 @@ def _totals(standings: Sequence[Standing]) -> list[Markup]:
 
 
 def _each(contents: Contents) -> Markup:
-    """The answers of several operators, one line each."""
     board = contents.board
     header = ["operator", "who wins", "score", "over the next", join(["over ", baseline(contents)]), "alone, tied first", "right"]
     rows = []

@@ -58,7 +58,6 @@ def panel_of_ladders(contents: Contents) -> Markup:
 
 
 def _ladder(board: Board, rungs: Sequence[Standing], label: str) -> Markup:
-    """The bar of a score is its share of the best one; the first rung has no gain."""
     ideas = {r.variant.implementation: r.variant.summary for r in board.records if r.variant.summary}
     best = max(rung.score or 0.0 for rung in rungs)
     rows = []

@@ -68,7 +68,6 @@ def _scale() -> Markup:
 
 
 def _dot(style: Style, scored: Estimate | None) -> Markup:
-    """A score as a dot with its interval, over rules at each quarter."""
     if scored is None:
         return EMPTY
     rules = (line(x, 0, x, 14, RULE) for x in QUARTERS.values())
