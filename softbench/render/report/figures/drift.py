@@ -2,8 +2,9 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from softbench.analysis.leaderboard import Board
 from softbench.model import Record, Telemetry, stats
@@ -25,7 +26,10 @@ def figure(board: Board) -> Figure:
     A run on several GPUs has one view per GPU: the differences between them are no drift.
     """
     lines = {
-        card: [_roof(board, records), *(_reading(records, name, read) for _, name, read in READINGS)]
+        card: [
+            _series("roof", "roof", records, partial(_over_median, board.passport.ranking_clock)),
+            *(_series(name, "reading", records, partial(_readings, read)) for _, name, read in READINGS),
+        ]
         for card, records in _by_card(board).items()
         if records
     }
@@ -65,34 +69,28 @@ def _by_card(board: Board) -> dict[str, list[tuple[int, Record]]]:
     return by_gpu
 
 
-def _roof(board: Board, records: list[tuple[int, Record]]) -> Series | None:
-    taken = [(start, record, *place) for start, record in records for place in _places(board, record)]
-    return _series("roof", taken, is_roof=True)
-
-
-def _reading(records: list[tuple[int, Record]], name: str, read: Callable[[Telemetry], int | None]) -> Series | None:
-    taken = [
-        (start, record, number, value)
+def _series(
+    name: str, role: str, records: list[tuple[int, Record]], values: Callable[[Record], list[tuple[int, float]]]
+) -> Series | None:
+    """The values of each record by placement: dots for a roof, a line for readings."""
+    points = [
+        (start + number + 1, value, f"{record.case.id}, placement {number + 1}")
         for start, record in records
-        for number, state in enumerate(record.telemetry)
-        if (value := read(state)) is not None
+        for number, value in values(record)
     ]
-    return _series(name, taken, is_roof=False)
-
-
-def _series(name: str, taken: Sequence[tuple[int, Record, int, float]], is_roof: bool) -> Series | None:
-    """From (earlier placements on the GPU, record, placement, value) of each point: dots for a roof, a line for readings."""
-    if len(taken) < FEWEST:
+    if len(points) < FEWEST:
         return None
-    x = [start + number + 1 for start, _, number, _ in taken]
-    keys = [f"{record.case.id}, placement {number + 1}" for _, record, number, _ in taken]
-    role = "roof" if is_roof else "reading"
-    return Series(name, x, [value for *_, value in taken], keys, [-1] * len(x), role, loose=is_roof, markers=is_roof)
+    x, y, keys = map(list, zip(*points, strict=True))
+    return Series(name, x, y, keys, [-1] * len(x), role, loose=role == "roof", markers=role == "roof")
 
 
-def _places(board: Board, record: Record) -> list[tuple[int, float]]:
+def _readings(read: Callable[[Telemetry], int | None], record: Record) -> list[tuple[int, float]]:
+    return [(number, value) for number, state in enumerate(record.telemetry) if (value := read(state)) is not None]
+
+
+def _over_median(clock: str, record: Record) -> list[tuple[int, float]]:
     """The placements of the first heat of a roof, and by how many per cent it was slower there than its median in the case."""
-    heats = record.clock(board.passport.ranking_clock) if record.role == "roof" else ()
+    heats = record.clock(clock) if record.role == "roof" else ()
     if not heats:
         return []
     middle = stats.per_launch_ns(heats[0]) * heats[0].launches
