@@ -8,14 +8,14 @@ from softbench.analysis.leaderboard.inversions import OTHERS
 from softbench.analysis.leaderboard.ranks import latency_ns
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Axis, Figure, FigureView
-from softbench.render.report.figures.ratio import Point, scattered
+from softbench.render.report.figures.ratio import Point, series_by_name
 
 
 def figure(board: Board, cells: Cells) -> Figure:
     """One view per clock that was read and does not rank; on the diagonal both agree."""
     ranking = board.passport.ranking_clock
     views = [
-        FigureView(f"{clock}: {what}", scattered(board.timed, cells, partial(_point, clock)))
+        FigureView(f"{clock}: {what}", series_by_name(board.timed, cells, partial(_point, clock)))
         for clock, what in OTHERS.items()
         if clock != ranking
     ]

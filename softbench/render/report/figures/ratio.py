@@ -1,6 +1,6 @@
 """Time over that of the roof, in small multiples: over columns, and shape by shape for few rows or where flops count."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.formatting import section_title, sections, shape_text, variety
@@ -9,7 +9,7 @@ from softbench.model import OPEN, Case
 from softbench.render.report.contents import Cells
 from softbench.render.report.figure import Axis, Figure, FigureView, Series
 
-Point = tuple[str, float, float]
+Point = tuple[str, float | str, float]
 """Key, x and y."""
 ALT = "Time of every implementation over that of the roof kernel, case by case; lower is faster, 1 is as fast as the roof."
 TIME = Axis("time over the roof", "log", "ratio")
@@ -22,7 +22,7 @@ def over_columns(board: Board, cells: Cells) -> Figure:
         many = [case for case in cases if not case.flops_a_byte and regime(case) is not FEW]
         joined = line_cases([case for case in many if not variety(case.case)] or many)
         parts = ((line, [case for case in many if (case.case in joined) is line]) for line in (True, False))
-        series = [s for line, part in parts for s in _series(cells, part, line)]
+        series = [s for line, part in parts for s in series_by_name(part, cells, _by_columns, loose=not line, along_x=True)]
         views.append(FigureView(section_title(section), series, "one"))
     return _figure("ratio", "Time over the roof", Axis("columns", "log", "size"), views)
 
@@ -37,7 +37,7 @@ def by_shape(board: Board, cells: Cells) -> Figure:
     views = []
     for title, cases in groups.items():
         cases.sort(key=lambda case: (case.flops_a_byte, case.case.columns, case.case.rows, case.case.id))
-        views.append(FigureView(title, list(_series(cells, cases, False, by_name=True)), title.partition(",")[0]))
+        views.append(FigureView(title, series_by_name(cases, cells, _by_shape), title.partition(",")[0]))
     return _figure("shapes", "Time over the roof, shape by shape", Axis("shape", "words"), views)
 
 
@@ -45,27 +45,35 @@ def _figure(key: str, title: str, x: Axis, views: list[FigureView]) -> Figure:
     return Figure(key, title, ALT, x, [TIME], views, together=True)
 
 
-def _series(cells: Cells, cases: Sequence[CaseBoard], joined: bool, by_name: bool = False) -> Iterator[Series]:
-    """Each name's cells that have a roof, in the order of the cases by columns, or of the cases as they are."""
-    for (name, role), points in points_by_name(cases).items():
-        places = [(case, cell, 100 / share) for case, cell in points if (share := cell.percent_of_roof)]
-        if not places or role == "roof":
-            continue
-        if not by_name:
-            places.sort(key=lambda place: place[0].case.columns)
-        numbers, words = [case.case.columns for case, _, _ in places], [shape_text(case.case) for case, _, _ in places]
-        y, drawn = [float(f"{ratio:.5g}") for *_, ratio in places], [cells.number(cell) for _, cell, _ in places]
-        yield Series(name, words if by_name else numbers, y, words, drawn, role, loose=not joined)
+def _by_columns(case: CaseBoard, cell: Cell) -> Point | None:
+    return (shape_text(case.case), case.case.columns, over_roof(share)) if (share := cell.percent_of_roof) else None
 
 
-def scattered(cases: Sequence[CaseBoard], cells: Cells, point: Callable[[CaseBoard, Cell], Point | None]) -> list[Series]:
-    """Loose points by name, one for each cell that has one; none of the roof."""
+def _by_shape(case: CaseBoard, cell: Cell) -> Point | None:
+    shape = shape_text(case.case)
+    return (shape, shape, over_roof(share)) if (share := cell.percent_of_roof) else None
+
+
+def over_roof(percent: float) -> float:
+    return float(f"{100 / percent:.5g}")
+
+
+def series_by_name(
+    cases: Sequence[CaseBoard],
+    cells: Cells,
+    point: Callable[[CaseBoard, Cell], Point | None],
+    loose: bool = True,
+    along_x: bool = False,
+) -> list[Series]:
+    """The points of each name, one per cell that has one, in the order of the cases or of x; none of the roof."""
     found = []
     for (name, role), timed in points_by_name(cases).items():
-        known = [(cells.number(cell), *at) for case, cell in timed if role != "roof" and (at := point(case, cell))]
+        known = [(*at, cells.number(cell)) for case, cell in timed if role != "roof" and (at := point(case, cell))]
+        if along_x:
+            known.sort(key=lambda place: place[1])
         if known:
-            numbers, keys, x, y = map(list, zip(*known, strict=True))
-            found.append(Series(name, x, y, keys, numbers, role, loose=True))
+            keys, x, y, numbers = map(list, zip(*known, strict=True))
+            found.append(Series(name, x, y, keys, numbers, role, loose))
     return found
 
 
