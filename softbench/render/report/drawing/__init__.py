@@ -58,7 +58,6 @@ def _drawing(figure: Figure, view: FigureView, looks: Looks, form: Form, numbers
     foot = TOP + len(figure.panes) * (height + GAP) - GAP
     across = scale(figure.x, _values(figure, view.series, "x"), form.sizes)
     parts: list[Markup] = []
-    ends: list[_End] = []
     for at, axis in enumerate(figure.panes):
         alike = [other for other in figure.views if other is view or (view.group and other.group == view.group)]
         values = _values(figure, [entry for other in alike for entry in other.series if entry.pane == at], "y")
@@ -69,13 +68,9 @@ def _drawing(figure: Figure, view: FigureView, looks: Looks, form: Form, numbers
             faint = entry.loose and any(other.name == entry.name and not other.loose for other in view.series)
             marks = _series(place, entry, style, faint)
             parts.append(tag("g", *marks, data_impl=numbers.get(entry.name)))
-            ends.append(_end(place, entry, style))
     parts += _below(place, figure.x.title)
-    names = 0
-    if len(figure.panes) == 1:
-        parts += _names(ends, form, foot, numbers)
-        names = len({end.name for end in ends})
-    return parts, max(foot + _bottom(across), TOP + LINE * names + GAP)
+    names = [*_names(place, view.series, looks, numbers)] if len(figure.panes) == 1 else []
+    return parts + names, max(foot + _bottom(across), TOP + LINE * len(names) + GAP)
 
 
 def _bottom(across: Scale) -> int:
@@ -151,32 +146,17 @@ def _diagonal(place: _Pane) -> Markup:
     return line(place.x(low), place.y(low), place.x(high), place.y(high), INK, stroke_dasharray="6 4")
 
 
-@dataclass
-class _End:
-    name: str
-    of: str
-    style: Style
-    x: float
-    y: float
-    joined: bool
-
-
-def _end(place: _Pane, entry: Series, style: Style) -> _End:
-    said = short(entry.name, place.form.letters) + (f" ({entry.role})" if entry.role in ("open", "reference") else "")
-    return _End(said, entry.name, style, place.x(entry.x[-1]), place.y(entry.y[-1]), not entry.loose)
-
-
-def _names(ends: Sequence[_End], form: Form, foot: int, numbers: Mapping[str, int]) -> Iterator[Markup]:
+def _names(place: _Pane, series: Sequence[Series], looks: Looks, numbers: Mapping[str, int]) -> Iterator[Markup]:
     """Each name once, at the height where its line ends, or as near as others let it; thin lines lead there."""
-    once: dict[str, _End] = {}
-    for end in sorted(ends, key=lambda end: (not end.joined, -end.x)):
-        once.setdefault(end.name, end)
-    ordered = sorted(once.values(), key=lambda end: end.y)
-    left = form.left + form.plot
-    top = max(float(TOP), min(ordered[0].y, foot - LINE * len(ordered)) if ordered else 0.0)
-    for place, end in enumerate(ordered):
-        y = max(top, min(end.y, foot - LINE * (len(ordered) - 1 - place)))
+    once: dict[str, Series] = {}
+    for entry in sorted(series, key=lambda entry: (entry.loose, -place.x(entry.x[-1]))):
+        role = f" ({entry.role})" if entry.role in ("open", "reference") else ""
+        once.setdefault(short(entry.name, place.form.letters) + role, entry)
+    ends = sorted(((place.y(entry.y[-1]), name, entry) for name, entry in once.items()), key=lambda end: end[0])
+    top = max(float(TOP), min(ends[0][0], place.foot - LINE * len(ends)))
+    for number, (end, name, entry) in enumerate(ends, start=1):
+        y = max(top, min(end, place.foot - LINE * (len(ends) - number)))
         top = y + LINE
-        lead = line(end.x, end.y, left + 6, y, RULE) if end.joined else None
-        label = text(left + 24, y + 4, end.name, font_size=12)
-        yield tag("g", lead, sign(left + 14, y, end.style), label, data_impl=numbers.get(end.of))
+        lead = None if entry.loose else line(place.x(entry.x[-1]), end, place.right + 6, y, RULE)
+        label = text(place.right + 24, y + 4, name, font_size=12)
+        yield tag("g", lead, sign(place.right + 14, y, style_of(entry, looks)), label, data_impl=numbers.get(entry.name))
