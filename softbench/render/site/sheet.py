@@ -27,8 +27,9 @@ class Names:
     def add(self, kind: str, text: str, name: str = "") -> None:
         if text not in (own := self.of.setdefault(kind, {})):
             own[text] = None
-            self._paths.setdefault((kind, short(text, 60) if kind == "run" else short(text)), path(kind, name or text))
-            self._paths[kind, text] = path(kind, name or text)
+            page = path(kind, name or text)
+            self._paths.setdefault((kind, short(text, 60) if kind == "run" else short(text)), page)
+            self._paths[kind, text] = page
 
     def find(self, head: str, text: str) -> str | None:
         kind = "run" if head in ("last", "since") else head
