@@ -5,7 +5,6 @@ import itertools
 import re
 from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from support import builders, pools
@@ -24,7 +23,7 @@ from softbench.measure.contest.contest import Contest
 from softbench.measure.contest.worker_pool import WorkerPool
 from softbench.measure.guards.names import WATCHED, TamperCheck
 from softbench.measure.worker import confining
-from softbench.model import OPEN, SEALED, Case, Record, Status
+from softbench.model import OPEN, SEALED, Case, Status
 
 HONEST = SUPPORT / "honest"
 ON_GPU = (
@@ -45,12 +44,6 @@ def ended(status, reason):
     return builders.ended(builders.softmax_case(), "cheat", status, reason)
 
 
-class Examined(NamedTuple):
-    code: int
-    text: str
-    records: dict[str, Record]
-
-
 @pytest.fixture(scope="module")
 def examined(tmp_path_factory):
     folder, said, errors = tmp_path_factory.mktemp("examined"), io.StringIO(), io.StringIO()
@@ -64,31 +57,29 @@ def examined(tmp_path_factory):
         code = cli.main(["doctor", "--contests", "2"])
     assert errors.getvalue() == ""
     assert list(folder.iterdir()) == []
-    return Examined(code, said.getvalue(), found)
+    return code, said.getvalue(), found
 
 
 @pytest.fixture
 def records(examined):
-    return examined.records
+    return examined[2]
 
 
 def test_what_the_doctor_says_of_it(examined):
-    lines = [line.strip() for line in examined.text.splitlines()]
+    code, text, _ = examined
+    lines = [line.strip() for line in text.splitlines()]
     for example in EXAMPLES:
         (told,) = [line for line in lines if f": {example.name}: " in line]
         untried = examples.UNCONFINED if example.is_confined else "not tried here: needs a GPU: "
         assert told.startswith("caught: " if example in ON_CPU else untried)
     count = len(ON_CPU)
-    assert (
-        f"results: {count} of {count} cheats and mistakes were caught by their names; {len(ON_GPU)} were not tried, "
-        in examined.text
-    )
-    assert " of 2 contests, tied in " in examined.text
+    assert f"results: {count} of {count} cheats and mistakes were caught by their names; {len(ON_GPU)} were not tried, " in text
+    assert " of 2 contests, tied in " in text
     assert "clocks: wall" in lines
     assert "telemetry: not tried here: needs a GPU" in lines
     # a machine this busy may call one kernel different in two contests of two
-    assert (examined.code, "Nothing failed." in lines) in [(0, True), (1, False)]
-    assert examined.code == 0 or lines[-1].startswith("one kernel against itself: called different in 2 of 2")
+    assert (code, "Nothing failed." in lines) in [(0, True), (1, False)]
+    assert code == 0 or lines[-1].startswith("one kernel against itself: called different in 2 of 2")
 
 
 @over("example", ON_CPU)
