@@ -55,11 +55,12 @@ def regressions(comparison: RunComparison, limit: float) -> list[Annotation]:
 
 def slower_versions(pairs: Iterable[VersionPair], limit: float) -> list[Annotation]:
     """The same for the pairs of two versions in one run."""
-    failing = (pair for pair in pairs if pair.fails(limit) and not _is_failed(pair.new))
     found = []
-    for pair in failing:
-        outcome = UNSEALED if pair.apart else "no longer passes" if pair.fell else "slower"
-        found.append((pair.new, outcome, f"{_change(pair.change) or pair.verdict} against {pair.old.variant.implementation}", ""))
+    for pair in pairs:
+        if pair.fails(limit) and not _is_failed(pair.new):
+            outcome = UNSEALED if pair.apart else "no longer passes" if pair.fell else "slower"
+            what = f"{_change(pair.change) or pair.verdict} against {pair.old.variant.implementation}"
+            found.append((pair.new, outcome, what, ""))
     return _annotations(found)
 
 
@@ -157,12 +158,10 @@ def fitted(document: Document, most: int) -> str:
 
 def _shortened(part: Part, most: int) -> str:
     """A part as Markdown, a table with fewer rows if it is too long; "" if nothing of it fits."""
-    text = export.document_markdown([part])
-    while _bytes(text) > most:
+    while _bytes(text := export.document_markdown([part])) > most:
         if not isinstance(part, Table) or len(part.rows) < 2:
             return ""
         part = replace(part, rows=part.rows[: len(part.rows) // 2])
-        text = export.document_markdown([part])
     return text
 
 
