@@ -65,6 +65,14 @@ def test_scores_of_other_cases_are_not_joined():
     assert [len(series.x) for series in stretches] == [1, 1, 1]
 
 
+def test_values_of_a_redefined_operator_are_not_joined():
+    runs = [day(n, *(replace(r, operator_hash=text) for r in contest(5_000))) for n, text in enumerate("aab", start=1)]
+    (found,) = history.trace(runs, "*")
+    for line in (*found.scores, *found.cells):
+        assert [point.question for point in line.points] == [0, 0, 1], line.of
+    assert not found.steps
+
+
 def test_the_longest_history_is_drawn_first():
     norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
     (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")

@@ -2,7 +2,7 @@
 
 A cell is compared with the run of its last step, not with the previous run, so that a slow loss is found as soon as it shows.
 A step is a change of status, or a change of time over the roof's (`compare`) of at least STEP whose interval excludes 0. A score
-follows from all timed cases of a run, so scores over different cases are not joined.
+follows from all timed cases of a run, so scores over different cases are not joined, nor values of an operator with another file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -93,10 +93,11 @@ def _history(runs: Sequence[Run], patterns: Sequence[str]) -> History:
 
 def _scores(boards: Sequence[Board]) -> Iterator[Line]:
     points: dict[tuple[str, str], list[Point]] = {}
-    questions: dict[frozenset[str], int] = {}
+    questions: dict[frozenset[tuple[str, str]], int] = {}
     for number, board in enumerate(boards):
         for standing in board.ranking:
-            asked = frozenset(case.case.id for case in scored_of(board, standing.operator))
+            scored = scored_of(board, standing.operator)
+            asked = frozenset((case.case.id, case.participants[0].record.operator_hash) for case in scored)
             question = questions.setdefault(asked, len(questions))
             if standing.score is not None:
                 point = Point(number, standing.score, question)
@@ -106,12 +107,14 @@ def _scores(boards: Sequence[Board]) -> Iterator[Line]:
 
 def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
     points: dict[tuple[str, str], list[Point]] = {}
+    questions: dict[str, int] = {}
     for number, board in enumerate(boards):
         for case in board.timed:
             for name, cell in case.by_implementation.items():
                 chosen = any(fnmatchcase(f"{case.case.id}::{name}", pattern) for pattern in patterns)
                 if chosen and cell.percent_of_roof is not None and not cell.is_open:
-                    points.setdefault((case.case.id, name), []).append(Point(number, cell.percent_of_roof))
+                    question = questions.setdefault(cell.record.operator_hash, len(questions))
+                    points.setdefault((case.case.id, name), []).append(Point(number, cell.percent_of_roof, question))
     yield from (Line(case, name, tuple(own)) for (case, name), own in points.items())
 
 

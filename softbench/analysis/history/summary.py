@@ -22,7 +22,10 @@ A_STEP = (
     f"A step: since the run of the last step, a cell's status changed, or its time over the roof's by {percent(STEP)} or more with "
     "an interval that excludes 0."
 )
-HOW = f"{A_STEP} Scores are in % of roof over all timed cases of a run; | separates runs with different cases."
+HOW = (
+    f"{A_STEP} Scores are in % of roof over all timed cases of a run; "
+    "| separates runs with different cases, or another file of the operator."
+)
 
 
 def document(history: History) -> Document:
