@@ -79,6 +79,12 @@ def test_a_leader_that_fails_now_leads_no_more():
     assert leads(first, failed)[-1] == ("b", 1)
 
 
+def test_scores_of_a_redefined_operator_are_not_joined():
+    runs = [kept(day, ("a", 5_000, {"operator_hash": text})) for day, text in enumerate("aab", start=1)]
+    scores = [line for n in (2, 3) for line in machines(runs[:n])[0].histories["softmax"].scores]
+    assert [[point.run for point in line.points] for line in scores] == [[0, 1], [2]]
+
+
 @over("asked, cases, runs", [("xy xyz", "xy", [0, 1]), ("x  xyz", "xyz", [2]), ("xy yz wxyz", "yz", [1, 2])])
 def test_runs_are_compared_over_cases_that_all_of_them_have(asked, cases, runs):
     assert fixed([*map(set, asked.split(" "))]) == ([*cases], runs)

@@ -86,7 +86,8 @@ def _scores(runs: Sequence[tuple[Kept, list[Entry]]]) -> Iterator[Line]:
             if entry.percent and entry.counts:
                 dtype = dtype_text(entry.case.dtype, entry.case.out_dtype)
                 cells = by_dtype.setdefault(dtype, [{} for _ in runs])[at]
-                cells.setdefault(entry.id, {})[entry.implementation] = entry.percent
+                question = f"{entry.id} {entry.operator_hash}"  # a redefined operator has other cases
+                cells.setdefault(question, {})[entry.implementation] = entry.percent
     for dtype, asked in sorted(by_dtype.items()):
         shared, compared = fixed([set(own) for own in asked])
         of = f"{dtype}: {plural(len(shared), 'case')} of {plural(len(compared), 'run')}"
