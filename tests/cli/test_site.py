@@ -1,5 +1,6 @@
+import contextlib
 import os
-import resource
+import re
 import sys
 import time
 from pathlib import Path
@@ -181,7 +182,9 @@ def test_forty_runs_are_few_seconds_and_little_memory(built, tmp_path, monkeypat
     """500 runs of 400 cells take under a minute: see docs/commands.md. Here 40 of 24, in processes of their own."""
     monkeypatch.setattr(reading, "FORKED", 2)
     stored(tmp_path / "runs", *(made(day, f"GPU-{day % 3}", names=6) for day in range(1, 29)))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak of tests before this one in the process
     start = time.process_time()
     built(tmp_path / "runs", output=tmp_path / "site")
     assert time.process_time() - start < 5
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1 << 20
+    assert int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) < 1 << 20
