@@ -4,14 +4,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import ended, run, softmax_case, timed
+from support.builders import CASE, OTHER, ended, run, timed
 from support.grids import over
 
 from softbench.analysis import bisect
 from softbench.analysis.bisect import BAD, GOOD, OPEN, Contest, Question, Step
 from softbench.model import Status
-
-CASE, OTHER = softmax_case(), softmax_case(8)
 
 
 def search(count, first, blind=frozenset()):

@@ -2,7 +2,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.builders import ended, roof_of, run, softmax_case, stored, timed, two_clocks
+from support.builders import CASE, OTHER, ended, roof_of, run, softmax_case, stored, timed, times, two_clocks
 from support.grids import over
 from support.paths import KEPT, ROOT
 
@@ -95,8 +95,7 @@ def test_the_overhead_of_the_publication_holds():
     """2 us in front of both make the overhead of a small row small; the published one is 54 to 93 % throughout."""
     for multi_pass, expected in ((1.75, [HOLDS, NOT]), (0.5, [NOT, NOT])):
         assert answers(sizes(cuda_naive=1.0, cuda_multi_pass=multi_pass), "overhead") == expected
-    times = (("cuda_naive", 10_000), ("cuda_multi_pass", 17_500))
-    records = [timed(row(n), *own) for n in SIZES[:5] for own in times]
+    records = [cell for n in SIZES[:5] for cell in times(row(n), cuda_naive=10_000, cuda_multi_pass=17_500)]
     assert answers(records, "overhead") == [HOLDS, HOLDS]
     shown = "| softmax-float32-1x1000 | 0.035 ms | 0.060 ms | 0.0175 ms | 0.0100 ms |"
     assert shown in markdown([run(records)])
@@ -189,25 +188,24 @@ def held(tmp_path):
     ],
 )
 def test_only_a_whole_interval_decides(held, ns, placements, words):
-    records = [timed(softmax_case(), *own, placements=placements, spread=0.02) for own in (("a", ns), ("b", 9_000))]
+    records = times(CASE, {"placements": placements, "spread": 0.02}, a=ns, b=9_000)
     assert re.search(words, held(CLAIM, records))
 
 
 @over("ns, words", [(4_000, "**Cannot tell**: 2.25x [2.25, 2.25]"), (5_000, "**Refuted**: 1.80x [1.80, 1.80]")])
 def test_one_case_refutes_a_claim_and_all_make_it_hold(held, ns, words):
-    first, second = softmax_case(4096, 1024), softmax_case(4096, 2048)
-    text = CLAIM.replace("    where: softmax-*\n", "") + f"figures: {{{first.id}: {{a: 1 ms}}, {second.id}: {{a: 2 ms}}}}"
-    records = [timed(first, "a", ns), timed(first, "b", 9_000)]
+    text = CLAIM.replace("    where: softmax-*\n", "") + f"figures: {{{CASE.id}: {{a: 1 ms}}, {OTHER.id}: {{a: 2 ms}}}}"
+    records = times(CASE, a=ns, b=9_000)
     assert f"{words} in 1 of its cases; claimed: at least 2.00x." in held(text, records)
     with pytest.raises(InputError, match="no case and"):
         held(text.replace("least: 2", "least: 2\n    over: mean"), records)
-    both = [timed(case, *own) for case in (first, second) for own in (("a", 4_000), ("b", 9_000))]
+    both = [*times(CASE, a=4_000, b=9_000), *times(OTHER, a=4_000, b=9_000)]
     assert "**Holds**: 2.25x" in held(text, both)
 
 
 def test_what_would_make_a_refuted_claim_hold_is_named(held):
-    times = (("a", 5_000, 6_000), ("b", 6_000, 15_000), ("c", 20_000, 9_000))
-    text = held(CLAIM, [two_clocks(softmax_case(), *own) for own in times])
+    clocks = (("a", 5_000, 6_000), ("b", 6_000, 15_000), ("c", 20_000, 9_000))
+    text = held(CLAIM, [two_clocks(CASE, *own) for own in clocks])
     assert "**Refuted**: 1.20x" in text
     assert "\n  - It would hold by the clock call: 2.50x" in text
     assert "\n  - It would hold against c: 4.00x" in text

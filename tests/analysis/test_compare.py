@@ -3,8 +3,8 @@ import random
 from dataclasses import replace
 
 import pytest
-from support.builders import GPU, ended, samples, softmax_case, timed, variant
-from support.compared import CASE, HARD, contest, new, old
+from support.builders import CASE, GPU, OTHER, ended, samples, softmax_case, timed, times, variant
+from support.compared import HARD, contest, new, old
 from support.grids import over
 
 from softbench.analysis import compare
@@ -15,8 +15,6 @@ from softbench.records.comparable.sections import Incomparable
 from softbench.render import tables
 from softbench.render.report.drawing.forest import forest_plot
 from softbench.texts import InputError
-
-WIDE = softmax_case(4096, 2048)
 
 
 def of(found):
@@ -193,7 +191,7 @@ def test_what_else_changed():
     before = old(*contest(CASE, timed(CASE, "mine", 5_000, telemetry=state(1980))), settings={"budget_s": 10.0})
     after = new(
         *contest(CASE, timed(CASE, "mine", 5_000, variant=changed, telemetry=state(1700, "power"))),
-        timed(WIDE, "mine", 5_000),
+        timed(OTHER, "mine", 5_000),
         device={**GPU, "driver": "590.2"},
         packages={"torch": "2.12.0", "triton": "3.9"},
         commit="feed",
@@ -231,9 +229,9 @@ APART = [
         "name NVIDIA H200 and NVIDIA H100; softbench table shows them side by side",
     ),
     (new(mine(5_000), ranking_clock="wall"), Incomparable, "one table never holds times of two clocks"),
-    (new(timed(WIDE, "mine", 5_000)), InputError, "old and new have no cell to compare, of the same case"),
+    (new(timed(OTHER, "mine", 5_000)), InputError, "old and new have no cell to compare, of the same case"),
     (
-        new(timed(WIDE, "mine", 5_000), mine(5_000, role="reference")),
+        new(timed(OTHER, "mine", 5_000), mine(5_000, role="reference")),
         InputError,
         "old and new have no cell to compare, of the same",
     ),
@@ -248,7 +246,7 @@ def test_what_cannot_be_compared_is_refused(newer, error, words_):
 
 
 def test_cells_that_ask_something_else_are_left_out():
-    other, third = (timed(CASE, name, 5_000) for name in ("other", "third"))
+    other, third = times(CASE, other=5_000, third=5_000)
     found = compare.compare(old(*contest(CASE, mine(5_000), other)), new(*contest(CASE, mine(5_000, ideal_bytes=1), other, third)))
     assert [cell.implementation for cell in found.cells] == ["other"]
     text = text_of(found)

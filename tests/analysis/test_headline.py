@@ -3,7 +3,7 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
-from support.builders import board, ended, roof_of, run, softmax_case, timed
+from support.builders import CASE, OTHER, board, ended, roof_of, run, softmax_case, timed, times
 from support.grids import over
 
 from softbench.analysis.leaderboard import headline
@@ -11,20 +11,17 @@ from softbench.model import Status
 from softbench.render import report, tables
 from softbench.render.report.badge import badge
 
-CASE = softmax_case()
-WIDE = softmax_case(columns=2048)
-
 
 def open_board():
     """Two placements of a busy CPU, which say next to nothing."""
-    noisy, times = {"clock": "wall", "placements": 2, "spread": 0.4}, (("torch_eager", 2e4), ("own", 3e4))
-    return board([timed(case, *own, **noisy) for case in (CASE, WIDE) for own in times], "wall")
+    noisy = {"clock": "wall", "placements": 2, "spread": 0.4}
+    return board([cell for case in (CASE, OTHER) for cell in times(case, noisy, torch_eager=2e4, own=3e4)], "wall")
 
 
 def test_the_verdict_names_the_machine_once():
     norm = replace(CASE, operator="rmsnorm")
-    records = [timed(case, name, ns) for case in (CASE, norm) for name, ns in (("ours", 4e4), ("theirs", 5e4))]
-    said = headline.verdict(board([*records, timed(WIDE, "ours", 7e5), timed(WIDE, "theirs", 7e5)]))
+    records = [cell for case in (CASE, norm) for cell in times(case, ours=4e4, theirs=5e4)]
+    said = headline.verdict(board([*records, *times(OTHER, ours=7e5, theirs=7e5)]))
     assert said == (
         "ours leads softmax on NVIDIA H200: score 100.0; 1.12x theirs [1.11, 1.12]; alone the fastest in 1 and tied for it in 1 "
         "of 2 cases. ours leads rmsnorm: score 100.0; 1.25x theirs [1.24, 1.25]; alone the fastest in 1 of 1 case."
@@ -56,16 +53,14 @@ def test_the_same_on_page_terminal_and_badge():
 
 
 def test_one_decided_case_makes_a_leader():
-    third = softmax_case(columns=4096)
-    records = [timed(third, name, ns, clock="wall") for name, ns in (("torch_eager", 1e4), ("own", 9e4))]
+    records = times(softmax_case(columns=4096), {"clock": "wall"}, torch_eager=1e4, own=9e4)
     found = board([*open_board().records, *records], "wall")
     assert "torch_eager leads softmax" in headline.verdict(found)
     assert headline.undecided_note(found) == ""
 
 
 def test_who_is_nowhere_the_fastest_leads_nobody():
-    times = {"steady": (2.1e4, 2.1e4), "first": (2e4, 9e4), "second": (9e4, 2e4)}
-    found = board(timed(c, n, ns[i]) for n, ns in times.items() for i, c in enumerate((CASE, WIDE)))
+    found = board([*times(CASE, steady=2.1e4, first=2e4, second=9e4), *times(OTHER, steady=2.1e4, first=9e4, second=2e4)])
     assert headline.verdict(found).endswith("steady scores best, 95.2, but is not the fastest in any of 2 cases.")
 
 
@@ -81,7 +76,7 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
     cases = [softmax_case(columns=2**n) for n in range(8, 14)]
     pairs = [(case, name, 5e4 + 7 * at) for at, case in enumerate(cases[1:]) for name in "ab"]
     close = [timed(case, name, ns + (name == "b"), spread=0.05) for case, name, ns in pairs]
-    clear = [timed(cases[0], name, ns) for name, ns in (("a", 5e4), ("b", 5.02e4))]
+    clear = times(cases[0], a=5e4, b=5.02e4)
     roofs = [roof_of(case, 4e4) for case in cases]
     said = headline.verdict(board([*close, *clear, *roofs]))
     assert re.match(r"Nobody leads softmax on NVIDIA H200: \w scores best, 8\d(\.\d)? ±\d", said)
@@ -90,8 +85,7 @@ def test_a_lead_that_the_intervals_do_not_decide_is_none():
 
 def test_a_baseline_that_is_not_ranked_says_so():
     wrong = ended(softmax_case(timed=False), "torch_eager", Status.INCORRECT, "nan")
-    times = (("ours", 4e4), ("theirs", 5e4), ("torch_eager", 8e4))
-    found = board([*(timed(CASE, *own) for own in times), wrong])
+    found = board([*times(CASE, ours=4e4, theirs=5e4, torch_eager=8e4), wrong])
     assert "2.00x torch_eager† [1.99, 2.01]" in headline.verdict(found)
     assert "vs torch_eager†" in tables.ranking_table(found)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from support import outline
-from support.builders import GPU, ended, roof_of, run, samples, timed, variant, written
-from support.compared import CASE, HARD, OTHER, day
+from support.builders import CASE, GPU, OTHER, ended, roof_of, run, samples, timed, variant, written
+from support.compared import HARD, day
 from support.grids import over
 
 from softbench.analysis import history

@@ -2,7 +2,7 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import board, ended, softmax_case, timed
+from support.builders import CASE, board, ended, softmax_case, timed, times
 from support.grids import over
 
 from softbench.analysis.leaderboard.in_common import only
@@ -64,14 +64,12 @@ def test_the_failures_of_one_kernel_are_summed_up():
 
 
 def test_two_kernels_with_one_reason_get_no_explanation():
-    case, other = softmax_case(), softmax_case(columns=1000)
-    failed = [ended(other, name, Status.CRASHED, "died") for name in "ab"]
-    (group,) = status_groups(board([*failed, *(timed(case, name, 1.0) for name in "ab")]))
+    failed = [ended(softmax_case(columns=1000), name, Status.CRASHED, "died") for name in "ab"]
+    (group,) = status_groups(board([*failed, *times(CASE, a=1, b=1)]))
     assert (len(group.records), group.only) == (2, "")
 
 
 def test_different_mistakes_stay_apart():
-    case = softmax_case()
     reasons = ("output 1: every element is 0: row 0", "output 1: low precision: row 3", "launch raised OSError: no tile: 13")
-    groups = status_groups(board(ended(case, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons)))
+    groups = status_groups(board(ended(CASE, f"k{n}", Status.INCORRECT, r) for n, r in enumerate(reasons)))
     assert [group.reason for group in groups] == list(reasons)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import pages
+from support.builders import CASE, OTHER, ended, roof_of, run, samples, softmax_case, standing, timed, times, variant
 from support.builders import board as built
-from support.builders import ended, roof_of, run, samples, softmax_case, timed, variant
 from support.grids import over
 
 from softbench.analysis.leaderboard import NOT_PASSED, build
@@ -14,17 +14,7 @@ from softbench.model import SOURCES_CHANGED, Status, stats
 from softbench.records import retries
 from softbench.render import report, tables
 
-CASE = softmax_case()
-OTHER = softmax_case(columns=2048)
 HARD = softmax_case(timed=False, distribution="masked")
-
-
-def standing(board, name):
-    return next(row for row in board.ranking if row.implementation == name)
-
-
-def times(case=CASE, **ns):
-    return [timed(case, name, value) for name, value in ns.items()]
 
 
 def heats(a, b, drift):
@@ -36,13 +26,13 @@ def heats(a, b, drift):
 
 
 MARKS = [
-    (times(c=130_000, a=100_000, b=110_000), {"a": "1*", "b": "2", "c": "3"}),
-    (times(a=100_000, b=100_001, c=130_000), {"a": "1=", "b": "1=", "c": "3"}),
-    (times(a=90_000, b=100_000, c=100_001), {"a": "1*", "b": "2=", "c": "2="}),
-    ([timed(CASE, n, ns, placements=1) for n, ns in (("a", 1e5), ("b", 1.5e5))], {"a": "1?", "b": "1?"}),
-    (times(a=100_000), {"a": "1"}),
-    ([*times(a=100_000), ended(CASE, "b")], {"a": "1*", "b": "-"}),
-    ([*times(a=100_000), timed(CASE, "b", 300_000, heat=1)], {"a": "1?", "b": "1?"}),  # no anchor
+    (times(CASE, c=130_000, a=100_000, b=110_000), {"a": "1*", "b": "2", "c": "3"}),
+    (times(CASE, a=100_000, b=100_001, c=130_000), {"a": "1=", "b": "1=", "c": "3"}),
+    (times(CASE, a=90_000, b=100_000, c=100_001), {"a": "1*", "b": "2=", "c": "2="}),
+    (times(CASE, {"placements": 1}, a=1e5, b=1.5e5), {"a": "1?", "b": "1?"}),
+    (times(CASE, a=100_000), {"a": "1"}),
+    ([*times(CASE, a=100_000), ended(CASE, "b")], {"a": "1*", "b": "-"}),
+    ([*times(CASE, a=100_000), timed(CASE, "b", 300_000, heat=1)], {"a": "1?", "b": "1?"}),  # no anchor
     (heats(110_000, 110_000, 1.3), {"a": "1?", "b": "1?"}),
 ]
 
@@ -70,7 +60,7 @@ def test_figures_follow_from_the_samples():
 
 
 WRONG = "right in the check, wrong in a timed call: row 0, column 0: got 0"
-SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), timed(HARD, "slow", 1, samples=())]
+SLOW = [*times(CASE, slow=100_000), *times(OTHER, slow=100_000), timed(HARD, "slow", 1, samples=())]
 
 
 @over(
@@ -81,7 +71,7 @@ SLOW = [*times(slow=100_000), *times(OTHER, slow=100_000), timed(HARD, "slow", 1
     ],
 )
 def test_who_is_wrong_is_marked_everywhere_and_leads_nowhere(fast, failed, words):
-    done = run([*times(fast=50_000), *fast, *SLOW])
+    done = run([*times(CASE, fast=50_000), *fast, *SLOW])
     board = build(done)
     cells = [case.cells["fast"] for case in board.cases if "fast" in case.cells]
     assert [(cell.dagger, cell.rank) for cell in cells] == [(True, None)] * len({record.case for record in fast} | {CASE})
@@ -107,7 +97,7 @@ CHANGED = ended(HARD, "a", Status.RUNTIME_ERROR, f"{SOURCES_CHANGED}: the source
     ],
 )
 def test_what_brings_no_dagger(outcome):
-    board = built([*times(a=50_000), outcome])
+    board = built([*times(CASE, a=50_000), outcome])
     row = standing(board, "a")
     assert (row.passed, row.timed, row.failed_hard) == (1, 1 + outcome.case.timed, ())
     assert not board.find(CASE.id).cells["a"].dagger
@@ -133,7 +123,7 @@ def test_a_trial_time_is_not_in_the_contest():
 
 
 def test_a_call_time_alone_is_not_ranked():
-    board = built([*times(a=50_000), timed(CASE, "b", 10_000, clock="call")])
+    board = built([*times(CASE, a=50_000), timed(CASE, "b", 10_000, clock="call")])
     cell = board.cases[0].cells["b"]
     assert (cell.rank, cell.call_ns) == (None, pytest.approx(10_000, rel=1e-2))
     assert (standing(board, "b").passed, standing(board, "b").score) == (0, None)
@@ -155,9 +145,9 @@ def roofs(*cases):
 
 
 REFUSED = ended(OTHER, "a")
-BOTH = [*roofs(CASE, OTHER), *times(a=12_500, b=20_000), *times(OTHER, b=12_500, c=20_000)]
-OWN = [*roofs(CASE, OTHER), *times(a=50_000, b=12_500), *times(OTHER, b=12_500), REFUSED]
-NOBODY = [*roofs(CASE), *times(a=12_500, b=20_000), REFUSED, ended(OTHER, "b")]
+BOTH = [*roofs(CASE, OTHER), *times(CASE, a=12_500, b=20_000), *times(OTHER, b=12_500, c=20_000)]
+OWN = [*roofs(CASE, OTHER), *times(CASE, a=50_000, b=12_500), *times(OTHER, b=12_500), REFUSED]
+NOBODY = [*roofs(CASE), *times(CASE, a=12_500, b=20_000), REFUSED, ended(OTHER, "b")]
 
 
 NOT_RUN = [
@@ -165,8 +155,8 @@ NOT_RUN = [
     (BOTH, {"a": math.sqrt(80 * NOT_PASSED * 50)}),
     (OWN, {"a": math.sqrt(20 * NOT_PASSED * 20)}),
     (NOBODY, {"a": math.sqrt(80 * NOT_PASSED * 80), "b": math.sqrt(50 * NOT_PASSED * 50)}),
-    ([*roofs(CASE), *times(a=200_000, torch_eager=10_000)], {"a": 5}),
-    (times(a=10_000, b=20_000), {"a": 100, "b": 50}),  # the fastest for a roof
+    ([*roofs(CASE), *times(CASE, a=200_000, torch_eager=10_000)], {"a": 5}),
+    (times(CASE, a=10_000, b=20_000), {"a": 100, "b": 50}),  # the fastest for a roof
 ]
 
 
@@ -215,7 +205,7 @@ def test_a_case_of_many_entrants_is_ranked_by_few_comparisons(monkeypatch):
     """Each rank is compared with all slower ones: far ones by their extremes alone, or 300 take 18,000 comparisons."""
     compared = Mock(wraps=stats.compare)
     monkeypatch.setattr(stats, "compare", compared)
-    records = [*roofs(CASE), *times(**{f"i{number}": 10_000 * 1.003**number for number in range(300)})]
+    records = [*roofs(CASE), *times(CASE, **{f"i{number}": 10_000 * 1.003**number for number in range(300)})]
     ranks = [cell.rank for cell in built(records).cases[0].cells.values()]
     assert ranks == sorted(ranks)
     assert compared.call_count < 3000

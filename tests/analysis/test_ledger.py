@@ -3,8 +3,7 @@ from dataclasses import replace
 
 import pytest
 from support import compared
-from support.builders import GPU, ended, roof_of, timed, variant
-from support.compared import CASE
+from support.builders import CASE, GPU, ended, roof_of, timed, variant
 from support.grids import over
 
 from softbench.analysis import ledger

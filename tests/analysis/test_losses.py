@@ -2,14 +2,12 @@ from dataclasses import astuple, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders import board, ended, softmax_case, timed
+from support.builders import CASE, board, ended, softmax_case, timed, times
 from support.grids import over
 
 from softbench.analysis.leaderboard.counters import differences
 from softbench.analysis.leaderboard.losses import losses
 from softbench.model import KernelResources, Traffic
-
-CASE = softmax_case()
 
 
 def kernel(registers, stack):
@@ -26,9 +24,9 @@ def lost(*records):
 
 def test_the_largest_certain_loss_comes_first():
     cases = [softmax_case(columns=2**n) for n in (9, 10, 11, 12)]
-    clear = [timed(cases[0], name, ns) for name, ns in (("mine", 6e4), ("best", 4e4))]
-    vague = [timed(cases[1], name, ns, placements=2, spread=0.1) for name, ns in (("mine", 8e4), ("best", 4e4))]
-    tied = [timed(cases[2], name, 4e4) for name in ("mine", "best")]
+    clear = times(cases[0], mine=6e4, best=4e4)
+    vague = times(cases[1], {"placements": 2, "spread": 0.1}, mine=8e4, best=4e4)
+    tied = times(cases[2], mine=4e4, best=4e4)
     found = lost(*vague, *clear, *tied, ended(cases[3], "mine"), timed(cases[3], "best", 4e4))
     assert found[0][:2] == (cases[0].id, 1.5)
     assert {case for case, *_ in found[1:]} <= {cases[1].id}

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import GPU, ended, roof_of, run, stored, timed, variant
-from support.compared import CASE, HARD, OTHER
+from support.builders import CASE, GPU, OTHER, ended, roof_of, run, stored, timed, variant
+from support.compared import HARD
 from support.grids import over
 
 from softbench import cli

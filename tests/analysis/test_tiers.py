@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import builders as make
+from support.builders import CASE, standing
 from support.compared import day
 from support.grids import over
 
@@ -16,7 +17,6 @@ from softbench.render import github, tables
 from softbench.texts import InputError
 
 CASES = [make.softmax_case(4096, 1024 << step) for step in range(4)]
-CASE = CASES[0]
 TIMES = {"fast": 4e4, "slow": 5e4}
 
 
@@ -26,10 +26,6 @@ def cell(name, ns, tier=SEALED, case=CASE, **more):
 
 def board(*records):
     return make.board(records)
-
-
-def standing(found, name):
-    return next(own for own in found.ranking if own.implementation == name)
 
 
 SEALED_RECORDS = [cell(name, ns, case=case) for case in CASES for name, ns in TIMES.items()]

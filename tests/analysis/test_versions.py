@@ -1,12 +1,10 @@
 from dataclasses import replace
 
-from support.builders import ended, run, softmax_case, timed
+from support.builders import CASE, ended, run, softmax_case, timed
 from support.grids import over
 
 from softbench.analysis.compare import versions
 from softbench.model import Samples, Status
-
-CASE = softmax_case()
 
 
 def pairs(*records):

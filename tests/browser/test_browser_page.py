@@ -212,7 +212,7 @@ def test_a_head_sorts_its_table_and_a_third_click_undoes_it(page):
 
 
 def test_a_run_without_a_gpu_opens(open_run):
-    records = [make.timed(make.softmax_case(), name, ns, clock="wall") for name, ns in (("a", 5e6), ("b", 6e6))]
+    records = make.times(make.CASE, {"clock": "wall"}, a=5e6, b=6e6)
     found = open_run(make.run(records, "wall"))
     assert found.texts("table.ranking tbody th") == ["a", "b"]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
+from support.builders import CASE, times
 from support.paths import ROOT
 
 from softbench.analysis import compare, history
@@ -18,14 +19,13 @@ from softbench.render.report.figures.history import figures
 pytestmark = pytest.mark.browser
 RUN = ROOT / "reports" / "h200" / "20261129-164712-h200-gpu.jsonl.xz"
 PHONE = {"viewport": {"width": 390, "height": 844}}
-CASE = make.softmax_case(4096, 1024)
 
 
 def comparison():
     """Every kind of table: a cell that fell, a slower one, a faster one, one that is the same, and a hostile name."""
-    times = {"slow": 6_000, "fast": 4_500, "same": 5_000, "<script>alert(1)</script>": 5_000}
-    older = [make.timed(CASE, name, 5_000) for name in (*times, "fell")]
-    newer = [make.timed(CASE, name, ns) for name, ns in times.items()]
+    now = {"slow": 6_000, "fast": 4_500, "same": 5_000, "<script>alert(1)</script>": 5_000}
+    older = [make.timed(CASE, name, 5_000) for name in (*now, "fell")]
+    newer = times(CASE, **now)
     newer.append(make.ended(CASE, "fell", Status.INCORRECT, "every element is 0"))
     roof = make.roof_of(CASE, 4_000)
     found = compare.compare(make.run([*older, roof], run_id="old"), make.run([*newer, roof], run_id="new", commit="feed"))

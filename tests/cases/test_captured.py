@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.builders import ended, run, softmax_case, timed
+from support.builders import ended, run, softmax_case, standing, timed, times
 from support.children import python
 from support.options import read
 
@@ -107,8 +107,8 @@ def test_weights_of_profiles_add_up_and_cut_cases_leave_none(tmp_path, no_gpu):
 
 def test_the_time_of_all_calls_needs_every_case():
     wide, narrow = softmax_case(weight=3), softmax_case(64, weight=1000)
-    records = [timed(wide, "torch_eager", 9_000, spread=0), timed(narrow, "torch_eager", 900, spread=0)]
-    records += [timed(wide, "quick", 5_000, spread=0), timed(narrow, "quick", 500, spread=0)]
+    records = times(wide, {"spread": 0}, torch_eager=9_000, quick=5_000)
+    records += times(narrow, {"spread": 0}, torch_eager=900, quick=500)
     held = run([*records, timed(wide, "refusing", 1_000), ended(narrow, "refusing")])
     board = build(run([*held.records, timed(softmax_case(operator="log_softmax"), "quick", 900)]))
     (quick,) = (row for row in board.standings("softmax") if row.implementation == "quick")
@@ -123,10 +123,10 @@ def test_the_time_of_all_calls_needs_every_case():
 def test_the_speed_up_of_all_calls_is_as_sure_as_that_of_most_of_them():
     for often, least, most in ((3, 1.005, 1.02), (30_000, 1.05, 1.5)):
         wide, narrow = softmax_case(weight=often), softmax_case(64, weight=1000)
-        records = [timed(wide, name, ns, spread=0.1) for name, ns in (("torch_eager", 9_000), ("quick", 5_000))]
-        records += [timed(narrow, name, ns, spread=0.001) for name, ns in (("torch_eager", 900), ("quick", 500))]
+        records = times(wide, {"spread": 0.1}, torch_eager=9_000, quick=5_000)
+        records += times(narrow, {"spread": 0.001}, torch_eager=900, quick=500)
         board = build(run(records))
-        found = next(row.weighted_speedup for row in board.ranking if row.implementation == "quick")
+        found = standing(board, "quick").weighted_speedup
         assert found.low < 1.8 < found.high
         assert least < found.high / found.low < most
         assert f"ms, {estimates.plus_minus(found, 2, 'x')}" in tables.ranking_table(board)

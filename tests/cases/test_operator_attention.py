@@ -194,7 +194,7 @@ def test_the_roofs_product_is_compared():
 def test_boards_show_tflops_in_the_place_of_bandwidth():
     asked = case(shape=(4, 32, 4096, 64), timed=True)
     record = replace(builders.timed(asked, "mine", 1e6), ideal_flops=get("attention").ideal_flops(asked))
-    softmax = builders.timed(builders.softmax_case(), "mine", 1e4)
+    softmax = builders.timed(builders.CASE, "mine", 1e4)
     board = builders.board([record, softmax])
     cell = board.cases[0].cells["mine"]
     assert cell.tflop_s == pytest.approx(4 * 128 * 4096 * 4096 * 64 / 1e6 / 1e3, rel=1e-3)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.builders import ended, roof_of, softmax_case, timed, written
+from support.builders import CASE, ended, roof_of, timed, times, written
 from support.documents import rows
 from support.grids import over
 from support.paths import ROOT
@@ -19,12 +19,10 @@ from softbench.model import Status
 from softbench.records import store
 from softbench.render import report
 
-CASE = softmax_case(4096, 1024)
-
 
 @pytest.fixture(autouse=True)
 def folder(cwd):
-    records = [timed(CASE, "torch_eager", 10_000), timed(CASE, "quick", 5_000), roof_of(CASE, 4_000)]
+    records = [*times(CASE, torch_eager=10_000, quick=5_000), roof_of(CASE, 4_000)]
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
     written(cwd / "reports", *records, wrong, run_id="run-1")
     return cwd

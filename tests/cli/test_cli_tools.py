@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.builders import ended, roof_of, samples, softmax_case, timed, variant, written
+from support.builders import CASE, ended, roof_of, samples, timed, variant, written
 from support.cards import H200
 from support.grids import over
 from support.paths import ROOT
@@ -18,8 +18,6 @@ from softbench.cli.new import LANGUAGES
 from softbench.cli.parser import COMMANDS
 from softbench.measure import device
 from softbench.model import KernelResources, Status, Telemetry
-
-CASE = softmax_case(4096, 1024)
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from support import outline
-from support.builders import ended, stored, timed
-from support.compared import CASE, contest, new, old
+from support.builders import CASE, ended, stored, times
+from support.compared import contest, new, old
 from support.grids import over
 
 from softbench.model import Status
@@ -15,9 +15,8 @@ from softbench.texts import share
 @pytest.fixture(autouse=True)
 def folder(cwd):
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0")
-    for made, mine, gained, last in ((old, 5_000, 5_000, timed(CASE, "wrong", 5_000)), (new, 5_500, 4_500, wrong)):
-        own = (timed(CASE, "mine", mine), timed(CASE, "gained", gained), last, timed(CASE, "alike", 7_000))
-        stored(cwd / "reports", made(*contest(CASE, *own)))
+    stored(cwd / "reports", old(*contest(CASE, *times(CASE, mine=5_000, gained=5_000, wrong=5_000, alike=7_000))))
+    stored(cwd / "reports", new(*contest(CASE, *times(CASE, mine=5_500, gained=4_500, alike=7_000), wrong)))
 
 
 @pytest.fixture

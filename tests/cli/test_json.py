@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 from support.bisected import Simulated, committed
-from support.builders import ended, overflowed, roof_of, run, samples, softmax_case, stored, timed, written
+from support.builders import CASE, ended, overflowed, roof_of, run, samples, softmax_case, stored, timed, times, written
 from support.children import python
-from support.compared import CASE, contest, new, old
+from support.compared import contest, new, old
 from support.schemas import tables_of, valid
 
 from softbench import doctor
@@ -52,7 +52,7 @@ def folder(cwd, monkeypatch, no_gpu, says):
         "traffic": Traffic(10**7, 2, 5_000, None, 12.5, 4, 1, 0, 0, 80.5),
         "notes": ("one", "two"),
     }
-    before = contest(CASE, timed(CASE, "mine", 5_000), timed(CASE, "wrong", 5_000), timed(softmax_case(8), "mine", 900))
+    before = contest(CASE, *times(CASE, mine=5_000, wrong=5_000), timed(softmax_case(8), "mine", 900))
     after = contest(CASE, timed(CASE, "mine", 5_500, **details), wrong)
     after.append(overflowed())
     other = run(before, run_id="other", device={"name": "NVIDIA H100"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import outline
 from support.bisected import git
-from support.builders import roof_of, run, softmax_case, stored, timed, variant
+from support.builders import CASE, roof_of, run, softmax_case, stored, timed, variant
 from support.grids import over
 from support.schemas import valid
 
@@ -18,7 +18,6 @@ from softbench.cli.submissions.folder import MANIFEST, MOST_FILES, RECORDS
 from softbench.model import Calibration
 from softbench.resources import bundled_operators
 
-CASE = softmax_case()
 KERNEL = b"raise SystemExit('this file was imported')\n"
 
 

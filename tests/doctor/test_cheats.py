@@ -37,11 +37,11 @@ KINDS = (TIMED, OTHER_WORK, "^impossible: ")
 
 
 def passed(tier, why="", ns=100):
-    return builders.timed(builders.softmax_case(), "cheat", ns, tier=tier, open_because=why)
+    return builders.timed(builders.CASE, "cheat", ns, tier=tier, open_because=why)
 
 
 def ended(status, reason):
-    return builders.ended(builders.softmax_case(), "cheat", status, reason)
+    return builders.ended(builders.CASE, "cheat", status, reason)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +158,7 @@ PASSES = [
 @over("name, record, why", PASSES)
 def test_a_pass_is_caught_if_it_leads_nothing_or_gains_nothing(name, record, why):
     (example,) = (e for e in EXAMPLES if e.name == name)
-    honest = [builders.timed(record.case, "twin_a", 100), builders.timed(record.case, "writes_all", 50)]
+    honest = builders.times(record.case, twin_a=100, writes_all=50)
     found = examples.missed(example, record, [record, *honest])
     assert bool(found) == bool(why)
     assert found.startswith(why)
@@ -168,8 +168,7 @@ def test_unconfined_writes_are_said_and_open_nothing(monkeypatch):
     monkeypatch.setattr(confining, "possible", lambda: {"writes": "no: no Landlock"})
     untried = {e.name for e in EXAMPLES if examples._untried(e, None)}
     assert untried == {"files_of_others"}
-    case = builders.softmax_case()
-    found = {e.name: builders.ended(case, e.name, Status.UNAVAILABLE) for e in EXAMPLES}
+    found = {e.name: builders.ended(builders.CASE, e.name, Status.UNAVAILABLE) for e in EXAMPLES}
     monkeypatch.setattr(examples, "outcomes", lambda card: found)
     part = examples.look(Target(None, Path("reports"), None, lambda text: None))
     assert part.failures == ()

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders
+from support.builders import CASE
 from support.grids import over
 from support.schemas import tables_of, valid
 
@@ -17,7 +18,6 @@ from softbench.model import Calibration, Status, Telemetry, stats
 from softbench.render import export
 
 CARD = device.Gpu("NVIDIA H200", 90, 132, 60 << 20, 141 << 30, 3_201_000, 6016, driver="580.1")
-CASE = builders.softmax_case()
 
 
 def target(card=None, reports=Path("reports"), contests=None):

@@ -180,7 +180,7 @@ def measured(monkeypatch, *calibrations):
     entrants = [world.enter("copy", 0.9e6, role="roof"), world.enter("a"), world.enter("b")]
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
-    Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), IDLE, CARD, calibrations=calibrations).run(3)
+    Measuring(make.CASE, entrants, Rules(budget_s=1e9), IDLE, CARD, calibrations=calibrations).run(3)
     assert all(entrant.is_open for entrant in entrants)
     return world, entrants[1].notes
 
@@ -200,7 +200,7 @@ def test_samples_of_a_clock_that_is_off_are_not_kept(monkeypatch, found, kept):
     entrant = world.enter("a")
     both = Answer(True, {"call": [[7]], "cold": [[9]]})
     monkeypatch.setattr(measuring, "Asker", lambda *_: lambda asked: dict.fromkeys(asked, both))
-    made = Measuring(make.softmax_case(), [entrant], Rules(), SimpleNamespace(), CARD, calibrations=found)
+    made = Measuring(make.CASE, [entrant], Rules(), SimpleNamespace(), CARD, calibrations=found)
     made._calls([entrant], Plan(500, 500, "warm"), CARD)
     assert {samples.clock for samples in entrant.samples} == kept
 
@@ -222,10 +222,10 @@ def test_clocks_are_checked_once_and_stored_once_per_case(monkeypatch, pool):
 
     assert found(make.softmax_case(timed=False)) == [(), ()]
     assert calls == []
-    assert found(make.softmax_case()) == found(make.softmax_case(8)) == [(RIGHT, CALL), ()]
+    assert found(make.CASE) == found(make.softmax_case(8)) == [(RIGHT, CALL), ()]
     assert calls == [True]
-    Contest(Rules(), pool, CARD).run(make.softmax_case(), variants)  # told that nobody needs to know
-    Contest(Rules(), pool, None, calibrations=None).run(make.softmax_case(), variants)
+    Contest(Rules(), pool, CARD).run(make.CASE, variants)  # told that nobody needs to know
+    Contest(Rules(), pool, None, calibrations=None).run(make.CASE, variants)
     assert calls == [True]
 
 

@@ -51,7 +51,7 @@ def test_one_heat_without_others_and_none_without_anybody():
 
 def contest(world, *entrants, free_bytes=0):
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
-    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))
+    made = Measuring(make.CASE, entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))
     made._ask, made.rng = world.ask, random.Random(1)
     made._run_heats(list(entrants), PLAN, len(stats.LOOKS), math.inf)
 
@@ -68,7 +68,7 @@ def test_nobody_is_admitted_where_no_worker_lives(world):
 def test_all_placed_at_once_have_room_for_two_placements(world, monkeypatch, room, at_once):
     placed, ask = [], world.ask
     monkeypatch.setattr(world, "ask", lambda asked: placed.append([r["op"] for r in asked.values()].count("place")) or ask(asked))
-    held = PLAN.bytes_held(*operators.moved_bytes(make.softmax_case()))
+    held = PLAN.bytes_held(*operators.moved_bytes(make.CASE))
     contest(world, *map(world.enter, "abcd"), free_bytes=free_for(room, held))
     assert max(placed) == at_once
     assert sum(placed) >= 8 * 4

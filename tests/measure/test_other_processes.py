@@ -134,7 +134,7 @@ def journal_of(folder, case, variant, **options):
 
 def measured(tmp_path, monkeypatch, contest):
     monkeypatch.setattr(device, "gpus", lambda: (CARD,) if contest.card else ())
-    case, variant = builders.softmax_case(), builders.variant("fast")
+    case, variant = builders.CASE, builders.variant("fast")
     journal = journal_of(tmp_path, case, variant)
     bench = Bench(journal)
     bench._make_contest()
@@ -171,7 +171,7 @@ def test_nobody_there_is_no_note(nvml, tmp_path, monkeypatch):
 )
 def test_who_was_crowded_out_is_measured_again(nvml, stranger, tmp_path, monkeypatch, status, who, crowded):
     nvml.compute = {stranger: who} if who else {}
-    contest, case = Contest(CARD), builders.softmax_case()
+    contest, case = Contest(CARD), builders.CASE
     full = [builders.ended(case, "fast", status, "launch: no"), builders.timed(case, "copy", 1e4, "roof")]
     monkeypatch.setattr(contest, "run", lambda *_, **__: full)
     record, _ = measured(tmp_path, monkeypatch, contest)

@@ -29,7 +29,7 @@ def open_case(world, monkeypatch, *entrants):
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Preparation, "again", again)
-    made = Measuring(make.softmax_case(), entrants, Rules(budget_s=1e9), IDLE, CARD)
+    made = Measuring(make.CASE, entrants, Rules(budget_s=1e9), IDLE, CARD)
     made.run(most_looks=1)
     for entrant in entrants:
         entrant.settle(Status.PASSED, "")
@@ -58,7 +58,7 @@ def test_roofs_and_open_entrants_make_no_case_close(world):
     field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]
     heat = world.new_heat(*field, deadline=0.0)
     heat.run()
-    case = Measuring(make.softmax_case(), field, Rules(), None, None, heats=[heat])
+    case = Measuring(make.CASE, field, Rules(), None, None, heats=[heat])
     assert (case.unfinished, set(heat.racing)) == ([heat], set(field))
     assert case.gap == pytest.approx(math.log(1.2), rel=0.05)
 

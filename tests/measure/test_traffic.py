@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.builders import CASE
 from support.grids import over
 from support.options import read
 
@@ -22,7 +23,6 @@ from softbench.records import store
 from softbench.render import export, tables
 from softbench.session import selection, settings
 
-CASE = make.softmax_case(4096, 1024)
 PLAN = Plan(launches=8, inputs=4, cache="cold")
 METRICS = {
     "dram__bytes_read.sum": ("byte", ["8,400,000", "8,000,000", "0", "400,000"]),

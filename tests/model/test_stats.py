@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from support.builders import softmax_case, timed
+from support.builders import CASE, timed
 from support.grids import over
 
 from softbench.model import Samples, stats
@@ -101,7 +101,6 @@ def test_extremes_agree_with_the_comparison():
 
 def test_a_roofs_kernel_that_is_an_entrant_too_has_another_key():
     """Or one of its two records would take the place of the other when a run is read or resumed."""
-    case = softmax_case()
-    entrant, roof = timed(case, "copy", 1e4), timed(case, "copy", 1e4, role="roof")
-    assert entrant.key == (case.id, entrant.variant.id)
-    assert roof.key not in (entrant.key, timed(case, "other", 1e4, role="roof").key)
+    entrant, roof = timed(CASE, "copy", 1e4), timed(CASE, "copy", 1e4, role="roof")
+    assert entrant.key == (CASE.id, entrant.variant.id)
+    assert roof.key not in (entrant.key, timed(CASE, "other", 1e4, role="roof").key)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support import whole_operators
+from support.builders import CASE as LOADED
 from support.builders import ended, softmax_case, timed, written
 from support.children import python
 from support.grids import over
@@ -59,9 +60,6 @@ def test_what_cannot_be_run_is_one_line(kernels, cases, words):
     with pytest.raises(ValueError, match=words) as error:
         softbench.run(kernels, cases, budget_s=0.2)
     assert "\n" not in str(error.value)
-
-
-LOADED = softmax_case()
 
 
 @pytest.fixture

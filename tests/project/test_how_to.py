@@ -5,10 +5,11 @@ import re
 
 import pytest
 import yaml
+from support.builders import CASE
 from support.documents import PAGES
 from support.projects import PYTHONPATH, SHAPES
 from support.readers import HOW_TO, TUTORIAL, expected, follow, ran, write_blocks
-from support.recipes import CASE, MARKS, ROOT, Reader, options, run_softbench, two_runs, unknown
+from support.recipes import MARKS, ROOT, Reader, options, run_softbench, two_runs, unknown
 from support.served import submission
 
 from softbench import resources

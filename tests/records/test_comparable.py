@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from support.builders import GPU, ended, passport, timed, variant
-from support.compared import CASE, HARD, OTHER
+from support.builders import CASE, GPU, OTHER, ended, passport, timed, variant
+from support.compared import HARD
 from support.grids import over
 
 from softbench.records import comparable

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Union, get_args, get_origin, get_type_hints
 
 from support import builders
-from support.builders import samples, softmax_case, timed, variant
+from support.builders import CASE, samples, timed, variant
 from support.cards import H200
 from support.documents import MEASURING, rows
 from support.grids import over
@@ -52,7 +52,7 @@ def type_word(hint):
 
 def full_line():
     record = timed(
-        softmax_case(),
+        CASE,
         "mine",
         5_000,
         samples=(samples(5_000, heat=1),),
@@ -111,7 +111,7 @@ def test_cells_and_passports_are_written_as_the_page_says():
     first = {"Samples": "samples", "KernelResources": "kernels", "Calibration": "calibrations"}
     for name, fields in (own | {name: line[key][0] for name, key in first.items()}).items():
         assert list(fields) == words(f"field of `{name}`"), name
-    short = json.loads(lines.cell_line(timed(softmax_case(), "mine", 5_000, ideal_bytes=0)))
+    short = json.loads(lines.cell_line(timed(CASE, "mine", 5_000, ideal_bytes=0)))
     assert {"reason", "notes", "traffic", "ideal_bytes", "gpu"}.isdisjoint(short)
     header = json.loads(lines.passport_line(builders.passport(cases=3)))
     assert list(header) == ["kind", "schema", *words("field of `Passport`")]

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from support.builders import ended, passport, refused, roof_of, run, stored, timed, variant, written
+from support.builders import ended, passport, refused, roof_of, run, stored, timed, times, variant, written
 from support.fuzzing import CASE
 from support.grids import over
 
@@ -12,7 +12,7 @@ from softbench.model import Case, KernelResources, Record, Samples, Status, Tele
 from softbench.records import store
 from softbench.records.store import lines
 
-A, B = timed(CASE, "a", 10), timed(CASE, "b", 20)
+A, B = times(CASE, a=10, b=20)
 HEADER, ROW = lines.passport_line(passport()).decode(), lines.cell_line(A).decode()
 FULL_CASE = Case("softmax", (2, 3, 5), "float16", "float32", "offset-1+padded-3", "prefix_inf_1", timed=False)
 FULL = Record(

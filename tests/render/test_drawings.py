@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support import builders as make
 from support import pages
+from support.builders import CASE, times
 from support.grids import over
 from support.paths import KEPT
 
@@ -21,7 +22,6 @@ from softbench.render.report.figure import Axis, Figure, FigureView, Series
 from softbench.render.report.figures import figures
 from softbench.texts import InputError
 
-CASE = make.softmax_case(4096, 1024)
 SVG = "{http://www.w3.org/2000/svg}"
 RATIO = ("figure", "latest", "ratio", "--output")
 
@@ -183,7 +183,7 @@ def test_where_no_png_can_be_made_one_line_says_why(run, tmp_path, says, script,
 
 
 def test_the_badge_says_who_leads():
-    board = make.board([make.timed(CASE, "mine", 5_000), make.timed(CASE, "other", 8_000), make.roof_of(CASE, 4_000)])
+    board = make.board([*times(CASE, mine=5_000, other=8_000), make.roof_of(CASE, 4_000)])
     root = ET.fromstring(badge(board))
     assert [e.text for e in root.iter(f"{SVG}text")] == ["softmax on H200", "mine 80.0 % of roof"]
     assert root.find(f"{SVG}title").text == "softmax on H200: mine 80.0 % of roof"

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.builders import ended, passport, run, softmax_case, timed
-from support.compared import CASE, contest, new, old
+from support.builders import CASE, OTHER, ended, passport, run, timed
+from support.compared import contest, new, old
 from support.golden import differences
 from support.grids import over
 
@@ -16,14 +16,13 @@ from softbench.model import Run, Status
 from softbench.render import export, github
 from softbench.texts import InputError
 
-WIDE = softmax_case(4096, 2048)
 HOSTILE = "died | a `b` <img src=x> @octocat #12\n::error file=a.py,line=1::owned\n100%\r::add-mask::x\x1b[2J"
 TRACE = ('  File "triton/wrong.py", line 12, in launch', "ValueError")
 
 
 def records(mine, gained, *others):
-    own = (timed(CASE, "mine", mine), timed(WIDE, "mine", mine), timed(CASE, "gained", gained))
-    return [*contest(CASE, *own, timed(CASE, "alike", 7_000), *others), *contest(WIDE)]
+    own = (timed(CASE, "mine", mine), timed(OTHER, "mine", mine), timed(CASE, "gained", gained))
+    return [*contest(CASE, *own, timed(CASE, "alike", 7_000), *others), *contest(OTHER)]
 
 
 def runs():
@@ -62,7 +61,7 @@ def test_no_more_annotations_than_github_shows():
     assert "16 more" in found[-1]
     assert "k24" in found[-1]
     assert max(map(len, found)) < 2500
-    one = github.failures([ended(case, "k", Status.CRASHED, "died") for case in (CASE, WIDE)])
+    one = github.failures([ended(case, "k", Status.CRASHED, "died") for case in (CASE, OTHER)])
     assert [annotation.message.splitlines()[1] for annotation in one] == ["and 1 further cell"]
 
 
@@ -155,7 +154,7 @@ def test_github_action_benchmark_reads_the_times():
         assert math.isfinite(entry["value"])
         assert re.fullmatch(r"± [\d.]+(e-\d+)?", entry["range"])
     names = {f"{CASE.id}::{name}" for name in ("mine", "gained", "alike")}
-    assert {entry["name"] for entry in entries} == names | {f"{WIDE.id}::mine"}
+    assert {entry["name"] for entry in entries} == names | {f"{OTHER.id}::mine"}
     assert entries[0] == entries[0] | {"unit": "us", "extra": "72.7 % of roof\nmine\nNVIDIA H200"}
     assert entries[0]["value"] == pytest.approx(5.5, rel=1e-3)
 

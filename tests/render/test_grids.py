@@ -62,13 +62,13 @@ def test_every_view_of_the_committed_runs_is_drawn(path):
 
 
 def test_cells_without_a_time_say_why():
-    one, other = make.softmax_case(), make.softmax_case(8192)
+    one, other = make.CASE, make.softmax_case(8192)
     roofs = [make.roof_of(case, 5e3) for case in (one, other)]
     board = make.board([make.timed(one, "mine", 6e3), make.ended(other, "mine"), *roofs])
     grid = tinted.grid(board)
     assert len(grid.views) > 1
     assert all("unsupported" in " ".join(texts(drawn(grid, at, board))) for at in range(len(grid.views)))
-    board = make.board([make.timed(one, "a", 5e3), make.timed(one, "b", 6e3), make.timed(other, "a", 5e3)])
+    board = make.board([*make.times(one, a=5e3, b=6e3), make.timed(other, "a", 5e3)])
     assert texts(drawn(tinted.grid(board), 0, board)).count("not run") == 1
 
 
@@ -128,7 +128,7 @@ def test_where_flops_count_the_heat_map_has_tflops():
 
 @over("status", [status for status in Status if not status.is_success])
 def test_the_word_of_a_status_fits_a_column(status):
-    record = make.ended(make.softmax_case(), "mine", status)
+    record = make.ended(make.CASE, "mine", status)
     (tile,) = tinted.grid(make.board([record])).views[0].blocks[0].rows[0].tiles
     assert len(tile.text) * 5.6 <= tiles.NARROW
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 from support import outline
-from support.builders import GPU, board, roof_of, run, softmax_case, timed
+from support.builders import CASE, GPU, OTHER, board, roof_of, run, softmax_case, timed
 from support.documents import rows
 
 from softbench.analysis import leaderboard
@@ -22,7 +22,7 @@ from softbench.render.report.figures import figures
 from softbench.render.report.slices import slices
 from softbench.render.report.trust import checks
 
-CASES = [softmax_case(4096, 1024), softmax_case(4096, 2048), softmax_case(64, 65536)]
+CASES = [CASE, OTHER, softmax_case(64, 65536)]
 WHY = "it copies to the host"
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from support import outline, pages
-from support.builders import GPU, ended, passport, run, softmax_case, timed
+from support.builders import CASE, GPU, ended, passport, run, softmax_case, timed
 from support.children import python
 from support.grids import over
 from support.paths import KEPT
@@ -75,7 +75,7 @@ def test_no_panel_of_a_committed_run_is_empty(path):
     [
         (pages.failures(), ["heatmap", *OF_ALL]),
         (run([timed(HARD, "a", 1, samples=())]), OF_ALL),
-        (run([timed(softmax_case(), "a", 5e4)]), ["ranking", "heatmap", *OF_ALL]),
+        (run([timed(CASE, "a", 5e4)]), ["ranking", "heatmap", *OF_ALL]),
         (run([]), ["passport"]),
     ],
 )
@@ -122,7 +122,7 @@ def test_names_do_not_break_the_layout():
 
 def test_a_narrow_head_breaks_after_an_underscore():
     names = ("one", "two_words", "_three_of_them_", "a_name_that_is_longer_than_its_column")
-    text = report.render(run([timed(softmax_case(), name, 5e4) for name in names]))
+    text = report.render(run([timed(CASE, name, 5e4) for name in names]))
     heads = outline.outline(text).find("heatmap").all("thead")[0].all("bdi")
     assert {e.text for e in heads} == {short(name, 16) for name in names}
     assert all(f"<bdi>{name}</bdi>" in text for name in ("two_<wbr>words", "_<wbr>three_<wbr>of_<wbr>them_", "one"))
@@ -165,13 +165,12 @@ def test_a_page_of_several_runs():
 
 
 def test_a_declared_failure_looks_other_than_one_that_is_not():
-    case = softmax_case()
-    cells = [ended(case, name, Status.INCORRECT, "wrong", known_failure=seen) for name, seen in (("a", ""), ("b", "seen"))]
+    cells = [ended(CASE, name, Status.INCORRECT, "wrong", known_failure=seen) for name, seen in (("a", ""), ("b", "seen"))]
     kinds = {cell.text: cell.classes & {"failed", "declared"} for cell in pages.shown(run(cells)).all("td", of="none")}
     assert kinds == {"✗ incorrect": {"failed"}, "✗ incorrect (xfail)": {"declared"}}
 
 
 def test_the_header_says_how_many_gpus_there_were():
-    spread = run([timed(softmax_case(), "a", 5e4)], device={**GPU, "gpus": ["GPU-a", "GPU-b"]})
+    spread = run([timed(CASE, "a", 5e4)], device={**GPU, "gpus": ["GPU-a", "GPU-b"]})
     assert "spread over 2 GPUs, each case on one" in pages.shown(spread).find("top").text
     assert "spread over" not in pages.read().find("top").text

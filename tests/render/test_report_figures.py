@@ -4,12 +4,11 @@ import pytest
 from support import outline, pages
 from support.builders import GPU, roof_of, run, samples, softmax_case, timed
 from support.grids import over
+from support.pages import CASE, WIDE
 
 from softbench.model import Accuracy, Telemetry
 from softbench.records.claims import ClaimFile
 
-CASE = softmax_case(32768, 1024)
-WIDE = softmax_case(4096, 131072)
 THIRD = softmax_case(4096, 8192)
 
 

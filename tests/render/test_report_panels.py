@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 from support import outline, pages
 from support.builders import board as built
-from support.builders import ended, passport, run, softmax_case, timed, two_clocks, variant
+from support.builders import ended, passport, run, softmax_case, timed, times, two_clocks, variant
 from support.grids import over
+from support.pages import CASE, WIDE
 
 from softbench.analysis import leaderboard
 from softbench.analysis.leaderboard import CaseBoard, estimates
@@ -15,8 +16,6 @@ from softbench.model import Samples, Status
 from softbench.render.report.panels.passport import commands
 from softbench.render.report.slices import slices
 
-CASE = softmax_case(32768, 1024)
-WIDE = softmax_case(4096, 131072)
 SMALL_CASE = softmax_case(64, 128)
 
 
@@ -81,7 +80,7 @@ def card(question, *records):
 
 
 def test_the_leader_is_right_as_far_as_it_was_asked():
-    both = [timed(CASE, "a", 5e4), timed(CASE, "b", 6e4)]
+    both = times(CASE, a=5e4, b=6e4)
     own, right = (timed(softmax_case(timed=False, distribution="all_inf"), name, 1, samples=()) for name in "ab")
     assert card("Is a right", *both).startswith("1 of 1 casethis run holds no hard case")
     assert card("Is a right", *both, right).startswith("1 of 1 caseno hard case, of 1 here, was put to it")
@@ -96,8 +95,8 @@ def test_a_leader_that_is_the_baseline_leads_the_next():
 
 def test_the_lead_is_over_what_the_next_did_as_an_entrant():
     """In a run of several files the next may have been the reference of a case."""
-    records = [timed(CASE, "a", 5e4), timed(CASE, "c", 9e5), timed(CASE, "b", 6e4, role="reference")]
-    said = card("By how much", *records, timed(WIDE, "b", 8e5), timed(WIDE, "c", 9e6))
+    records = [*times(CASE, a=5e4, c=9e5), timed(CASE, "b", 6e4, role="reference")]
+    said = card("By how much", *records, *times(WIDE, b=8e5, c=9e6))
     assert "of both" not in said
     assert said.endswith("alone the fastest in 1 of 2 cases")
 
@@ -184,7 +183,7 @@ def test_the_order_of_a_ladder():
     records = [timed(CASE, name, ns, variant=variant(name, "l", path=path)) for name, (path, ns) in rungs.items()]
     (shown,) = tables(pages.shown(run(records, sources=dict.fromkeys(rungs, "0"))), "ladders", "ladder")
     assert [row[0] for row in shown.rows()] == ["quick", "slow", "best"]
-    single_files = run([timed(CASE, name, 5e4) for name in "ab"])
+    single_files = run(times(CASE, a=5e4, b=5e4))
     assert "ladders" not in outline.panels(pages.shown(single_files))
 
 

@@ -82,8 +82,7 @@ def test_speedups_over_any_baseline_are_softbenchs_own(js, baseline):
 @over("heats", [(0, 0), (0, 1)])
 def test_a_ratio_is_paired_within_a_heat_and_of_medians_across(js, heats):
     one, two = (make.samples(ns, heat=heat, spread=0.02, placements=9 - heat) for ns, heat in zip((5e4, 6e4), heats, strict=True))
-    case = make.softmax_case()
-    run = make.run([make.timed(case, "a", 1, samples=(one,)), make.timed(case, "b", 1, samples=(two,))])
+    run = make.run([make.timed(make.CASE, "a", 1, samples=(one,)), make.timed(make.CASE, "b", 1, samples=(two,))])
     cells = outline.data_of(pages.shown(run))["cells"]
     assert js("ratioOf(a, b).ratio", *(cell["samples"] for cell in cells)) == pytest.approx(versus((one,), (two,)).ratio, rel=1e-12)
     assert js("perLaunch(a)", cells[0]["samples"][0]) == pytest.approx(stats.per_launch_ns(one), rel=1e-12)

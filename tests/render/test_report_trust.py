@@ -1,14 +1,12 @@
 from dataclasses import replace
 
 from support import pages
-from support.builders import board, ended, roof_of, run, samples, softmax_case, timed
+from support.builders import board, ended, roof_of, run, samples, softmax_case, timed, times
 from support.grids import over
+from support.pages import CASE, WIDE
 
 from softbench.model import Samples, Status, Telemetry
 from softbench.render.report.trust import checks
-
-CASE = softmax_case(32768, 1024)
-WIDE = softmax_case(4096, 131072)
 
 
 def _said(records, clock="graph", **changes):
@@ -19,11 +17,8 @@ def _read(record, **state):
     return replace(record, telemetry=(Telemetry(**{"sm_clock_mhz": 1980, **state}),) * 8)
 
 
-def _unsure(case, **times):
-    return [timed(case, name, ns, spread=0.05) for name, ns in times.items()]
-
-
-GOOD = A, B = [_read(timed(CASE, name, ns)) for name, ns in (("a", 5e4), ("b", 6e4))]
+UNSURE = {"spread": 0.05}
+GOOD = A, B = [*map(_read, times(CASE, a=5e4, b=6e4))]
 TAKEN = A.samples[0]
 ASIDE = Samples("unsteady", 20, ((), (1_000_000, 1_100_000), (), (1_200_000,)), "cold")
 MEASURED_AGAIN = replace(TAKEN, ns=((), *TAKEN.ns[:2], (), *TAKEN.ns[2:]))
@@ -61,7 +56,7 @@ WEAKENED = [
         "3 to 8 placements a cell; 1 cell of 2 got fewer than the 8 of a first look",
     ),
     (
-        _said(map(_read, _unsure(CASE, a=5e4, b=5.01e4))),
+        _said(map(_read, times(CASE, UNSURE, a=5e4, b=5.01e4))),
         "the fastest, or a tie for it, is known in 0 of 1 case; 2 of 2 ranks are undecided (?)",
     ),
 ]
@@ -74,7 +69,7 @@ def test_what_weakens_a_run_is_a_reservation(found, said):
 
 
 def test_a_loss_names_its_rival():
-    found = pages.shown(run([*GOOD, *_unsure(WIDE, a=5e4, b=5.01e4)]))
+    found = pages.shown(run([*GOOD, *times(WIDE, UNSURE, a=5e4, b=5.01e4)]))
     (row,) = found.find("losses").all("details")[0].all("table")[0].all("tr")[1:]
     assert row.text == f"a1.10× ±0.021 of 21.20× ±0.011.01× ±0.041.200× ±0.001 in {CASE.id}", "also in each regime"
 
@@ -104,7 +99,7 @@ def test_call_times_that_may_not_be_warm(groups, is_said):
 
 
 def test_an_unknown_rank_is_marked_everywhere():
-    found = pages.shown(run([timed(WIDE, "a", 5e4, spread=0.001), *_unsure(WIDE, b=9e4, c=9.01e4)]))
+    found = pages.shown(run([timed(WIDE, "a", 5e4, spread=0.001), *times(WIDE, UNSURE, b=9e4, c=9.01e4)]))
     assert found.find("heatmap").text.count("?") == 2 + 1  # and the legend's
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 from support import builders as make
-from support.builders import ended, roof_of, samples, softmax_case, timed, two_clocks
+from support.builders import ended, roof_of, samples, softmax_case, timed, times, two_clocks
 from support.grids import over
+from support.pages import CASE, WIDE
 
 from softbench.analysis.document import Heading, Table, table
 from softbench.analysis.leaderboard import datasets
@@ -17,8 +18,6 @@ from softbench.analysis.leaderboard.remarks import clock_note
 from softbench.model import KernelResources, Status, Telemetry
 from softbench.render import export, tables
 
-CASE = softmax_case(32768, 1024)
-WIDE = softmax_case(4096, 131072)
 HARD = softmax_case(timed=False, distribution="masked")
 SMALL = softmax_case(64, 128)
 
@@ -46,7 +45,7 @@ def test_summary_has_the_published_form():
     assert line(text, "[M, N]").split() == ["[M,", "N]", "ours", "compiled"]
     assert line(text, "[32768, 1024]") == "[32768, 1024]   0.0485 / 2767.38 *  0.0588 / 2282.61"
     assert line(text, "[4096, 131072]") == "[4096, 131072]  0.7169 / 2995.51 *  UNSUPPORTED"
-    tied = board(timed(CASE, "a", 48_500), timed(CASE, "b", 48_500.1), timed(CASE, "c", 60_000))
+    tied = board(*times(CASE, a=48_500, b=48_500.1, c=60_000))
     assert [word for word in line(tables.summary_table(tied), "[32768").split() if word in "*=?"] == ["=", "="]
 
 
@@ -145,7 +144,7 @@ def test_an_empty_run_renders():
 
 def test_a_tiny_factor_of_all_calls_has_as_many_digits_as_others():
     case = softmax_case(weight=1)
-    shown = board(timed(case, "torch_eager", 41, spread=0), timed(case, "slow", 10_000, spread=0))
+    shown = board(*times(case, {"spread": 0}, torch_eager=41, slow=10_000))
     assert "0.0100 ms, 0.0041x" in tables.ranking_table(shown)
 
 
@@ -246,7 +245,7 @@ def test_a_word_that_is_a_formula_is_made_a_text(word):
 
 
 def test_signs_and_figures_stay_as_they_are():
-    assert [row["mark"] for row in csv_of(*(timed(CASE, name, 5e4, spread=0) for name in "ab"))] == ["=", "="]
+    assert [row["mark"] for row in csv_of(*times(CASE, {"spread": 0}, a=5e4, b=5e4))] == ["=", "="]
     cells = ("-0.3 %", "+12 ns", "-", "=", "+1.25")
     *_, line = export.document_markdown([Table(tuple("abcde"), (cells,))]).splitlines()
     assert line == f"| {' | '.join(cells)} |"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.builders import ended, passport, softmax_case, timed
+from support.builders import CASE, ended, passport, timed
 from support.children import python
 from support.projects import bench, project
 
@@ -151,14 +151,13 @@ def test_the_first_cell_of_a_case_has_the_time_of_the_case(suite):
 
 
 def test_the_tier_of_a_cell_is_stored():
-    case = softmax_case()
     records = {
-        tier: timed(case, tier or "old", 1e4, tier=tier, open_because="a host node" * (tier == "open"))
+        tier: timed(CASE, tier or "old", 1e4, tier=tier, open_because="a host node" * (tier == "open"))
         for tier in ("", "sealed", "open")
     }
     stored = replay.rounds(Run(passport(), tuple(records.values())))
     assert [own.extra.get("tier") for own in stored.values()] == [None, "sealed", "open"]
-    assert [own.group for own in stored.values()] == [f"{case.id} (open)", case.id, f"{case.id} (open)"]
+    assert [own.group for own in stored.values()] == [f"{CASE.id} (open)", CASE.id, f"{CASE.id} (open)"]
     told = {tier: SimpleNamespace(user_properties=[], _rounds=lambda: None) for tier in records}
     for tier, item in told.items():
         CellItem._note_figures(item, records[tier])
@@ -169,7 +168,6 @@ def test_the_tier_of_a_cell_is_stored():
     ]
 
 
-CASE = softmax_case()
 OPEN = {"tier": "open", "open_because": "a host node"}
 TYPES = {
     "begin": {"records": str, "cases": int},

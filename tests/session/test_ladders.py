@@ -1,4 +1,4 @@
-from support.builders import softmax_case, variant
+from support.builders import CASE, variant
 from support.grids import over
 from support.options import read
 
@@ -7,7 +7,6 @@ from softbench.cases import matrix, registry
 from softbench.session.selection import Ladders, Selection, select
 from softbench.session.settings import QUICK_BUDGET_S
 
-CASE = softmax_case()
 RUNG = variant("triton_wide", ladder=True)
 OURS = variant("triton_best")
 BUNDLED = registry.find([resources.bundled_impls()])

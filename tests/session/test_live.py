@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from support import builders as make
+from support.builders import CASE
 from support.grids import over
 from support.screens import all_lines, emulated
 
@@ -13,7 +13,6 @@ from softbench.measure.contest.progress import Player, Progress
 from softbench.session.live import Live, terminal
 from softbench.session.live.board import LiveBoard
 
-CASE = make.softmax_case(4096, 1024)
 WORDS = ("[1/2] softmax-float16-4096x1024: rounds, placement 3", "0:12 elapsed, this case 0:04, about 1:00 left")
 FIELD = [
     Player("cute_softmax", "entrant", "undecided", 32_600, 98.2),

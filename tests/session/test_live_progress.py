@@ -3,6 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 from support import builders as make
+from support.builders import CASE
 from support.grids import over
 from support.simulated import PLAN
 
@@ -11,7 +12,6 @@ from softbench.measure.contest.rounds import ROUNDS
 from softbench.model import OPEN, SEALED, Samples, Status
 from softbench.session.live.pace import Pace, clock_text
 
-CASE = make.softmax_case(4096, 1024)
 CHECKED = make.softmax_case(37, 1000, timed=False)
 
 

@@ -32,6 +32,9 @@ def softmax_case(rows=4096, columns=1024, dtype="float16", **changes):
     return Case(**{"operator": "softmax", "shape": (rows, columns), "dtype": dtype, "out_dtype": dtype, **changes})
 
 
+CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
+
+
 def variant(name, family="triton", operator="softmax", **changes):
     return Variant(name, operator, family, **{"path": f"impls/{family}/{name}.py", "source_hash": "0" * 8, **changes})
 
@@ -50,6 +53,11 @@ def timed(case, name, ns, role="entrant", **changes):
     moved = 2 * case.elements * DTYPE_BYTES[case.dtype]
     record = {"variant": variant(name), "samples": (taken,), "ideal_bytes": moved, "role": role}
     return Record(case=case, status=Status.PASSED, **{**record, **changes})
+
+
+def times(case, how=None, /, **ns):
+    """Passes by the names of their entrants; how: what all of them are made with."""
+    return [timed(case, name, value, **(how or {})) for name, value in ns.items()]
 
 
 def roof_of(case, ns, **changes):
@@ -79,6 +87,10 @@ def run(records, clock="graph", **changes):
 
 def board(records, clock="graph", **changes):
     return leaderboard.build(run(records, clock, **changes))
+
+
+def standing(board, name):
+    return next(row for row in board.ranking if row.implementation == name)
 
 
 def stored(folder, *runs):

@@ -2,7 +2,6 @@
 
 from support.builders import roof_of, run, softmax_case
 
-CASE, OTHER = softmax_case(4096, 1024), softmax_case(4096, 2048)
 HARD = softmax_case(16, 64, timed=False, distribution="nan_first")
 
 

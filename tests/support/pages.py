@@ -12,6 +12,7 @@ from support import builders as make
 from support import outline
 from support.builders import DTYPE_BYTES, ended, roof_of, softmax_case, timed
 
+CASE, WIDE = softmax_case(32768, 1024), softmax_case(4096, 131072)
 LADDER = ("first", "second", "third")
 SHAPES = [(32768, 1024), (16384, 2048), (8192, 4096), (4096, 65536), (1024, 65536), (16, 131072), (1, 131072)]
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -170,11 +171,11 @@ def hostile():
 
 
 def failures():
-    case, hard = softmax_case(), softmax_case(timed=False, distribution="all_inf")
+    hard = softmax_case(timed=False, distribution="all_inf")
     return make.run(
         [
-            ended(case, "a", Status.CRASHED, "signal 11"),
-            ended(case, "b", Status.COMPILE_ERROR, "no such instruction"),
+            ended(make.CASE, "a", Status.CRASHED, "signal 11"),
+            ended(make.CASE, "b", Status.COMPILE_ERROR, "no such instruction"),
             ended(hard, "a", Status.TIMEOUT, "60 s"),
         ]
     )

@@ -22,13 +22,12 @@ from softbench import cli, doctor, resources
 from softbench.cli import bisect
 from softbench.cli.parser import parser
 from support import bisected, warm
-from support.builders import overflowed, roof_of, softmax_case, timed, written
+from support.builders import CASE, overflowed, roof_of, times, written
 from support.options import Group
 from support.paths import ROOT
 from support.projects import PYTHONPATH
 
 MARKS = ("", "file", "append", "exit", "exact", "gpu", "install")
-CASE = softmax_case(4096, 1024)
 STANDS_FOR = {"RUN": "run-1", "A": "run-1", "B": "run-2", "CASE": CASE.id, "v1.2": "v1"}
 """Words of the pages, in the folder of `two_runs`."""
 _BLOCK = re.compile(r"(?:^<!-- (?P<mark>[^>\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -129,7 +128,7 @@ def _flat(line):
 
 def two_runs(folder):
     for name in ("run-1", "run-2"):
-        records = [timed(CASE, "mine", 5_000), timed(CASE, "torch_eager", 9_000), roof_of(CASE, 4_000), overflowed()]
+        records = [*times(CASE, mine=5_000, torch_eager=9_000), roof_of(CASE, 4_000), overflowed()]
         written(folder / "reports", *records, run_id=name)
     shutil.copytree(resources.bundled_published(), folder / "reports" / "published")
     return folder
