@@ -5,8 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import builders
-from support.builders import CASE
+from support.builders import CASE, ended, timed
 from support.grids import over
 from support.schemas import tables_of, valid
 
@@ -26,8 +25,8 @@ def target(card=None, reports=Path("reports"), contests=None):
 
 def outcomes(**changes):
     words = {e.name: e.word.replace(r"\d+", "7").replace("\\", "").strip("^$").split("|")[0] for e in examples.EXAMPLES}
-    found = {name: builders.ended(CASE, name, Status.INCORRECT, word) for name, word in words.items()}
-    found["twin_a float32"] = builders.timed(CASE, "twin_a", 1e4)
+    found = {name: ended(CASE, name, Status.INCORRECT, word) for name, word in words.items()}
+    found["twin_a float32"] = timed(CASE, "twin_a", 1e4)
     return lambda card: found | changes
 
 
@@ -44,14 +43,11 @@ def test_what_is_caught_by_its_word_is_no_failure():
 
 
 UNCAUGHT = [
-    (builders.timed(CASE, "zeros", 1e4), "not caught: PASSED"),
-    (
-        builders.ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"),
-        "caught, but not by its name: row 0, column 0: got 0",
-    ),
-    (builders.ended(CASE, "zeros", Status.CRASHED, "every element is 0"), "not caught: CRASHED: every element is 0"),
+    (timed(CASE, "zeros", 1e4), "not caught: PASSED"),
+    (ended(CASE, "zeros", Status.INCORRECT, "row 0, column 0: got 0"), "caught, but not by its name: row 0, column 0: got 0"),
+    (ended(CASE, "zeros", Status.CRASHED, "every element is 0"), "not caught: CRASHED: every element is 0"),
     # with a GPU nothing may be left out
-    (builders.ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"), "not caught: UNAVAILABLE: needs sm_100"),
+    (ended(CASE, "zeros", Status.UNAVAILABLE, "needs sm_100"), "not caught: UNAVAILABLE: needs sm_100"),
 ]
 
 
@@ -65,14 +61,14 @@ def test_what_is_not_caught_by_its_word_fails(record, words):
 
 @over("name", ["back_to_back_to_a_thread", "patched_clock_object"])
 def test_cheats_of_a_cpu_are_not_tried_with_a_gpu(name):
-    part = looked(**{name: builders.ended(CASE, name, Status.UNAVAILABLE, examples.OF_CPU)})
+    part = looked(**{name: ended(CASE, name, Status.UNAVAILABLE, examples.OF_CPU)})
     assert part.failures == ()
     assert f"{examples.OF_CPU}: {name}: " in part.lines
     assert part.trust[0].endswith("; 1 were not tried, since they are not for a GPU")
 
 
 def test_an_honest_one_that_is_accused_fails():
-    accused = {"twin_a float32": builders.ended(CASE, "twin_a", Status.INCORRECT, "one static buffer: no")}
+    accused = {"twin_a float32": ended(CASE, "twin_a", Status.INCORRECT, "one static buffer: no")}
     assert looked(**accused).failures == ("twin_a float32, which is honest: INCORRECT: one static buffer: no",)
 
 
@@ -153,7 +149,7 @@ def test_where_records_go_is_tried_and_left_as_it_was(tmp_path):
 def test_the_json_has_what_was_read():
     clocks = [Calibration("graph", (1_000, 2_000), (1_001, 2_000)), Calibration("device", fault="no profiler")]
     contests = [stats.Comparison("tied", 1.0001, 0.999, 1.001, 8), stats.Comparison("unknown", 1.0, 0.0, math.inf, 1)]
-    parts = (looked(zeros=builders.timed(CASE, "zeros", 1e4)), known_durations.tell(clocks))
+    parts = (looked(zeros=timed(CASE, "zeros", 1e4)), known_durations.tell(clocks))
     text = export.json_text("doctor", doctor.datasets((*parts, against_itself.tell(contests, 1.0))))
     tables = valid(text)
     assert all(tables[name] for name in tables_of("doctor"))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from support import builders as make
+from support.builders import CASE
 from support.grids import over
 from support.simulated import DEAD, FULL, PLAN, at, heats
 
@@ -51,7 +51,7 @@ def test_one_heat_without_others_and_none_without_anybody():
 
 def contest(world, *entrants, free_bytes=0):
     pool = SimpleNamespace(everyone=lambda *_: None, free_bytes=lambda _: free_bytes)
-    made = Measuring(make.CASE, entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))
+    made = Measuring(CASE, entrants, Rules(budget_s=1e9), pool, SimpleNamespace(memory_bytes=0))
     made._ask, made.rng = world.ask, random.Random(1)
     made._run_heats(list(entrants), PLAN, len(stats.LOOKS), math.inf)
 
@@ -68,14 +68,14 @@ def test_nobody_is_admitted_where_no_worker_lives(world):
 def test_all_placed_at_once_have_room_for_two_placements(world, monkeypatch, room, at_once):
     placed, ask = [], world.ask
     monkeypatch.setattr(world, "ask", lambda asked: placed.append([r["op"] for r in asked.values()].count("place")) or ask(asked))
-    held = PLAN.bytes_held(*operators.moved_bytes(make.CASE))
+    held = PLAN.bytes_held(*operators.moved_bytes(CASE))
     contest(world, *map(world.enter, "abcd"), free_bytes=free_for(room, held))
     assert max(placed) == at_once
     assert sum(placed) >= 8 * 4
 
 
 def test_a_heat_without_its_roof_is_measured_again_in_halves(world):
-    roof = world.enter("copy", 0.9e6, role="roof", fault=at("place", 2, FULL))
+    roof = world.roof(fault=at("place", 2, FULL))
     a, b, c = map(world.enter, "abc")
     contest(world, roof, a, b, c)
     assert [heats(e) for e in (roof, a, b, c)] == [[1, 2], [1], [1], [2]]
@@ -86,14 +86,14 @@ def test_a_heat_without_its_roof_is_measured_again_in_halves(world):
 
 
 def test_who_runs_out_of_memory_is_tried_with_the_roof_alone(world):
-    roof, a = world.enter("copy", 0.9e6, role="roof"), world.enter("a")
+    roof, a = world.roof(), world.enter("a")
     big = world.enter("b", fault=at("place", 1, FULL))
     contest(world, roof, a, big)
     assert [heats(e) for e in (roof, a, big)] == [[0, 1], [0], [1]]
 
 
 def test_a_roof_that_never_fits_ends_the_halving(world):
-    never = world.enter("copy", 0.9e6, role="roof", fault=lambda op, *_: FULL if op == "place" else None)
+    never = world.roof(fault=lambda op, *_: FULL if op == "place" else None)
     entrants = [*map(world.enter, "abc")]
     contest(world, never, *entrants)
     assert never.status is Status.OUT_OF_MEMORY
@@ -110,12 +110,16 @@ def test_where_every_kernel_of_the_roof_fails_one_says_why(world):
     assert _recorded([a, *roofs]) == [a, roofs[1]]
 
 
+def variants(world, *ns, **how):
+    return [world.enter("k", each, warps=2**n, **how) for n, each in enumerate(ns)]
+
+
 def chosen(world, entrants, prepare=lambda group: None):
     return Trials(PLAN, world.ask, world.rng, prepare).choose(entrants)
 
 
 def test_the_fastest_variant_is_chosen_and_measured_afresh(world):
-    slow, fast, slower = (world.enter("k", ns, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6), (4, 1.5e6)))
+    slow, fast, slower = variants(world, 1.2e6, 1e6, 1.5e6)
     other = world.enter("other")
     assert set(chosen(world, [slow, fast, slower, other])) == {fast, other}
     assert (fast.status, fast.samples, fast.best_of, fast.is_best) == (None, [], 3, True)
@@ -128,17 +132,17 @@ def test_the_fastest_variant_is_chosen_and_measured_afresh(world):
 
 
 def test_a_sealed_variant_is_chosen_before_faster_open_ones(world):
-    slow, fast = (world.enter("k", ns, tier=SEALED, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
+    slow, fast = variants(world, 1.2e6, 1e6, tier=SEALED)
     forged = [world.enter("k", 1e3 * (1 + n), tier=OPEN, warps=4 + n) for n in range(10)]
     assert chosen(world, [*forged, slow, fast]) == [fast]
     assert {n for e in forged for n in e.notes} == {"open, so the sealed k[warps=2] was chosen of 12 variants in the trial"}
     assert slow.notes == ["not the fastest of 12 variants in the trial: k[warps=2] was"]
-    slow, fast = (world.enter("open", ns, tier=OPEN, warps=w) for w, ns in ((1, 1.2e6), (2, 1e6)))
+    slow, fast = variants(world, 1.2e6, 1e6, tier=OPEN)
     assert chosen(world, [slow, fast]) == [fast]
 
 
 def test_a_roof_s_fastest_kernel_is_chosen_whatever_its_tier(world):
-    slow, fast = (world.enter("copy", ns, "roof", tier=t, warps=1) for ns, t in ((1e6, SEALED), (9e5, OPEN)))
+    slow, fast = world.roof(1e6, tier=SEALED, warps=1), world.roof(tier=OPEN, warps=1)
     assert chosen(world, [slow, fast]) == [fast]
 
 
@@ -161,7 +165,7 @@ def test_a_variant_that_dies_leaves_its_siblings(world):
 
 
 def test_who_cannot_go_on_keeps_its_reason(world):
-    good, bad = world.enter("k", warps=1), world.enter("k", warps=2)
+    good, bad = variants(world, 1e6, 1e6)
     big = world.enter("k", warps=4, fault=lambda operation, *_: FULL if operation == "place" else None)
 
     def prepare(group):
@@ -175,7 +179,7 @@ def test_who_cannot_go_on_keeps_its_reason(world):
 
 def test_where_every_variant_fails_nobody_is_sent(world):
     no = replace(DEAD, status=Status.RUNTIME_ERROR, fatal=False)
-    group = [world.enter("k", warps=w, fault=at("place", 1, no)) for w in (1, 2)]
+    group = variants(world, 1e6, 1e6, fault=at("place", 1, no))
     assert chosen(world, group) == []
     assert [e.status for e in group] == [Status.RUNTIME_ERROR] * 2
 
@@ -191,7 +195,7 @@ def test_without_room_for_all_each_is_tried_alone(world):
         held.append(placement)
         return FULL if len(held) > 2 else None
 
-    slow, fast, slower = (world.enter("k", ns, warps=w, fault=crowded) for w, ns in ((1, 1.2e6), (2, 1e6), (4, 1.5e6)))
+    slow, fast, slower = variants(world, 1.2e6, 1e6, 1.5e6, fault=crowded)
     assert chosen(world, [slow, fast, slower]) == [fast]
     assert (fast.status, fast.best_of) == (None, 3)
     assert [e.status for e in (slow, slower)] == [Status.PASSED] * 2

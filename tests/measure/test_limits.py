@@ -1,8 +1,8 @@
 from functools import partial
 
 import pytest
-from support import builders as make
 from support import cards
+from support.builders import GPU, softmax_case, timed, variant, written
 from support.grids import over
 from support.paths import KEPT
 from support.simulated import IDLE, PLAN
@@ -92,9 +92,9 @@ def test_one_fast_placement_is_a_fault():
 
 
 def test_a_forged_record_counts_as_incorrect(tmp_path):
-    case = make.softmax_case(32768, 1024)
-    cells = [make.timed(case, "copy", 33_000, role="roof"), make.timed(case, "honest", 34_000)]
-    path = make.written(tmp_path, *cells, make.timed(case, "forged", MOVED / 105_000), device={**make.GPU, **H200})
+    case = softmax_case(32768, 1024)
+    cells = [timed(case, "copy", 33_000, role="roof"), timed(case, "honest", 34_000)]
+    path = written(tmp_path, *cells, timed(case, "forged", MOVED / 105_000), device={**GPU, **H200})
     run = store.read(path)
     _, honest, forged = run.records
     assert (honest.status, bool(honest.samples)) == (Status.PASSED, True)
@@ -105,7 +105,7 @@ def test_a_forged_record_counts_as_incorrect(tmp_path):
     assert [(s.implementation, s.rank) for s in board.ranking] == [("honest", 1), ("forged", None)]
     assert "impossible: 1278 ns" in report.render(run)
     assert set(replay.rounds(run)) == {"honest"}
-    again = [make.timed(make.softmax_case(32768, 2048), *cell) for cell in (("forged", 64_000), ("honest", 66_000))]
+    again = [timed(softmax_case(32768, 2048), *cell) for cell in (("forged", 64_000), ("honest", 66_000))]
     store.Writer(path).append(again)
     ranking = leaderboard.build(store.read(path)).ranking
     assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]
@@ -144,7 +144,7 @@ def test_every_clock_is_looked_at_before_a_cell_is_recorded(clock, monkeypatch):
             entrant.settle(Status.PASSED, "")
 
     monkeypatch.setattr(Measuring, "_measure", measure)
-    forged, honest = made.run(make.softmax_case(32768, 1024), [make.variant("forged"), make.variant("honest")])
+    forged, honest = made.run(softmax_case(32768, 1024), [variant("forged"), variant("honest")])
     assert (forged.status, honest.status) == (Status.INCORRECT, Status.PASSED)
     assert f"by the {clock} clock" in forged.reason
     assert not forged.samples

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from support import builders as make
+from support.builders import CASE
 from support.offenders import BAD, arena, write
 from support.simulated import CARD, IDLE
 
@@ -29,7 +29,7 @@ def open_case(world, monkeypatch, *entrants):
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     monkeypatch.setattr(Preparation, "again", again)
-    made = Measuring(make.CASE, entrants, Rules(budget_s=1e9), IDLE, CARD)
+    made = Measuring(CASE, entrants, Rules(budget_s=1e9), IDLE, CARD)
     made.run(most_looks=1)
     for entrant in entrants:
         entrant.settle(Status.PASSED, "")
@@ -37,7 +37,7 @@ def open_case(world, monkeypatch, *entrants):
 
 
 def test_only_who_is_open_is_built_and_measured_again(world, monkeypatch):
-    roof, far = world.enter("copy", 0.9e6, role="roof"), world.enter("far", 1.5e6)
+    roof, far = world.roof(), world.enter("far", 1.5e6)
     a, b = world.pair(spread=5)
     case, built = open_case(world, monkeypatch, roof, a, b, far)
     assert len(case.unfinished) == 1
@@ -55,10 +55,10 @@ def test_only_who_is_open_is_built_and_measured_again(world, monkeypatch):
 def test_roofs_and_open_entrants_make_no_case_close(world):
     """Out of time before the first look all are still in the race."""
     a, b = world.enter("a", tier=SEALED), world.enter("b", 1.2e6, tier=SEALED)
-    field = [a, b, world.enter("copy", 0.99e6, role="roof"), world.enter("forged", 0.98e6, tier=OPEN)]
+    field = [a, b, world.roof(0.99e6), world.enter("forged", 0.98e6, tier=OPEN)]
     heat = world.new_heat(*field, deadline=0.0)
     heat.run()
-    case = Measuring(make.CASE, field, Rules(), None, None, heats=[heat])
+    case = Measuring(CASE, field, Rules(), None, None, heats=[heat])
     assert (case.unfinished, set(heat.racing)) == ([heat], set(field))
     assert case.gap == pytest.approx(math.log(1.2), rel=0.05)
 

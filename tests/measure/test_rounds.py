@@ -22,7 +22,7 @@ def test_clear_differences_take_eight_placements(world):
     assert all(len(taken) == ROUNDS for e in (a, b, c) for taken in e.samples[0].ns)
     assert replace(a.samples[0], ns=()) == Samples("graph", 20, (), "cold", 7)
     assert verdict(b, a) == verdict(c, b) == "slower"
-    alone, roof = world.enter("alone"), world.enter("copy", role="roof")
+    alone, roof = world.enter("alone"), world.roof(1e6)
     assert world.heat(alone, roof).stopped == "decided after 8 placements"
     assert placements(alone) == placements(roof) == 8
 
@@ -39,7 +39,7 @@ def test_a_slow_entrant_takes_fewer_paired_rounds(world, monkeypatch):
 
 
 def test_a_faster_roof_leaves_the_entrants_their_rounds(world):
-    a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.enter("copy", 1e6, role="roof")
+    a, b, roof = world.enter("a", 3e6), world.enter("b", 3.5e6), world.roof(1e6)
     world.heat(a, b, roof)
     assert {len(taken) for e in (a, b, roof) for taken in e.samples[0].ns} == {ROUNDS}
 
@@ -51,7 +51,7 @@ def test_an_open_time_decides_nothing_of_sealed_ones(world, monkeypatch, role):
     monkeypatch.setattr(rounds, "VERIFIED_SHARE", 0.0)
     a, b, far = (world.enter(name, ns, tier=SEALED, spread=5) for name, ns in (("a", 1e6), ("b", 1e6), ("far", 1.5e6)))
     forged, slow = world.enter("forged", 1e3, role, tier=OPEN), world.enter("slow", 1.5e6, tier=OPEN)
-    roof = world.enter("copy", 0.9e6, "roof")
+    roof = world.roof()
     world.heat(a, b, far, forged, slow, roof)
     assert placements(a) == placements(b) > 8
     assert [placements(e) for e in (far, forged, slow)] == [8, 8, 8]
@@ -74,7 +74,7 @@ def test_only_the_leader_and_the_undecided_near_it_go_on(monkeypatch, seed):
     world = World(monkeypatch, seed)
     leader, rival = world.enter("leader", spread=6), world.enter("rival", spread=6)
     far, unsteady = world.enter("far", 1.2e6), world.enter("unsteady", 1.15e6, spread=40)
-    roof = world.enter("copy", 0.9e6, role="roof")
+    roof = world.roof()
     heat = world.heat(leader, rival, far, unsteady, roof)
     assert placements(leader) == placements(rival) > 8
     assert heat.stopped.endswith(f"after {placements(leader)} placements")

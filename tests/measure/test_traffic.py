@@ -5,8 +5,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
-from support import builders as make
-from support.builders import CASE
+from support.builders import CASE, timed, variant, written
 from support.grids import over
 from support.options import read
 
@@ -123,7 +122,7 @@ def notes(*entrants, calls=2, timeout_s=60):
 def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
     text = f"lines = {page().splitlines(keepends=True)!r}\nopen(log, 'w').writelines(lines[: -4 if 'kernel' in sys.argv else 99])"
     asked = program(tmp_path, monkeypatch, text)
-    entrant = Entrant(make.variant("mine", params=(("num_warps", 4),)), "entrant")
+    entrant = Entrant(variant("mine", params=(("num_warps", 4),)), "entrant")
     assert notes(entrant) == []
     assert entrant.traffic.read_bytes == 8_400_000
     for_bytes, arguments = map(json.loads, asked.read_text().splitlines())
@@ -138,7 +137,7 @@ def test_variant_is_profiled_as_declared(tmp_path, monkeypatch):
 
 
 def sealed(path="one"):
-    return Entrant(make.variant("mine"), "entrant", tier=SEALED, handed_over=path, digest="ab")
+    return Entrant(variant("mine"), "entrant", tier=SEALED, handed_over=path, digest="ab")
 
 
 PAGES = {"one": page(), "none": page().split('"0"')[0], "other": page(dram=["9000000"] * 4)}
@@ -155,8 +154,8 @@ json.dump(said, open(request["counts"], "w"))"""
 
 def test_sealed_variants_share_a_process(tmp_path, monkeypatch):
     asked = program(tmp_path, monkeypatch, COUNTS.replace("FAULT", ""))
-    entrants = [sealed(), Entrant(make.variant("mine"), "entrant"), sealed("none"), sealed("other")]
-    entrants.insert(0, Entrant(make.variant("copy"), "roof"))
+    entrants = [sealed(), Entrant(variant("mine"), "entrant"), sealed("none"), sealed("other")]
+    entrants.insert(0, Entrant(variant("copy"), "roof"))
     assert notes(*entrants, calls=1) == ["traffic: ncu saw no kernel in the calls"]
     assert [e.traffic and e.traffic.read_bytes for e in entrants] == [8_400_000, 8_400_000, 16_800_000, None, 18_000_000]
     shared, _, alone, _ = (json.loads(json.loads(line)[-1]) for line in asked.read_text().splitlines())
@@ -249,8 +248,8 @@ def test_option_without_a_gpu_or_without_ncu_is_refused(no_gpu, monkeypatch, tmp
 
 def test_figures_go_to_the_record_the_tables_and_the_csv(tmp_path):
     moved = Traffic(12_582_912, 8_388_608, 6000, 25.0)
-    twice, other = make.timed(CASE, "reads_twice", 6_000, traffic=moved), make.timed(CASE, "other", 7_000)
-    board = leaderboard.build(store.read(make.written(tmp_path, twice, other)))
+    twice, other = timed(CASE, "reads_twice", 6_000, traffic=moved), timed(CASE, "other", 7_000)
+    board = leaderboard.build(store.read(written(tmp_path, twice, other)))
     cell = board.cases[0].cells["reads_twice"]
     assert (cell.record.traffic, cell.traffic_factor) == (moved, pytest.approx(1.25))
     assert "1.250x" in tables.case_table(board, CASE)

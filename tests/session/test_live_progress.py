@@ -16,7 +16,7 @@ CHECKED = make.softmax_case(37, 1000, timed=False)
 
 
 def test_a_heat_is_seen_as_it_stands(world):
-    fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.enter("copy", 0.9e6, role="roof")
+    fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.roof()
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
     failed.settle(Status.INCORRECT, "zeros")
     seen = []
@@ -44,7 +44,7 @@ def test_an_open_time_is_marked_and_stands_behind_sealed_ones(world):
         for name, ns, tier in (("forged", 1e3, OPEN), ("mine", 1e6, SEALED), ("yours", 1.2e6, SEALED))
     )
     reference, waits = world.enter("torch_eager", 1e4, "reference", tier=OPEN), world.enter("waits", tier=OPEN)
-    field = [forged, mine, yours, reference, world.enter("copy", 0.9e6, "roof"), waits]
+    field = [forged, mine, yours, reference, world.roof(), waits]
     view = CaseView(CASE, field)
     view.heat = world.new_heat(*field[:-1])
     view.heat.run()
@@ -78,7 +78,7 @@ def test_a_pause_is_announced_wherever_the_next_turn_counts(world):
 
 
 def test_each_heat_is_held_against_its_own_roof(world):
-    first, second, roof = world.enter("first"), world.enter("second"), world.enter("copy", role="roof")
+    first, second, roof = world.enter("first"), world.enter("second"), world.roof(1e6)
     first.samples = [Samples("graph", 1, ((200,),), "cold", 0), Samples("call", 1, ((9,),), "", 0)]
     second.samples = [Samples("graph", 1, ((300,),), "cold", 1)]
     roof.samples = [Samples("graph", 1, ((100,),), "cold", 0), Samples("graph", 1, ((240,),), "cold", 1)]

@@ -49,6 +49,9 @@ class World:
             self.faults[entrant] = fault
         return entrant
 
+    def roof(self, ns=0.9e6, **how):
+        return self.enter("copy", ns, "roof", **how)
+
     def pair(self, ns=1e6, **how):
         return self.enter("a", **how), self.enter("b", ns, **how)
 
