@@ -25,8 +25,8 @@ def refused(words):
     return pytest.raises(RegistryError, match=words)
 
 
-def mistake(text, name="gelu.py"):
-    Path("operators", name).write_text(text)
+def mistake(text):
+    Path("operators/gelu.py").write_text(text)
     with pytest.raises(RegistryError) as error:
         operator_files.load([Path("operators")])
     assert "\n" not in str(error.value)

@@ -32,23 +32,23 @@ def add(queue):
         return queue.add(place, made)
 
 
-async def ended(queue, job):
-    while queue.jobs[job.id].state in jobs.OPEN:
-        await asyncio.sleep(0.01)
-
-
-def ran(queue, monkeypatch, code, limit_s=20.0):
-    monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"input()\n{code}"])
-    job, it = add(queue), Runner(queue, limit_s, 1.0)
+def ran(queue, monkeypatch, code, limit_s=20.0, before="input()", may_come=lambda it: True):
+    monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", f"{before}\n{code}"])
+    it = Runner(queue, limit_s, 1.0)
 
     async def run():
         task = asyncio.create_task(it.run())
-        await ended(queue, job)
+        while not may_come(it):
+            await asyncio.sleep(0.01)
+        job = add(queue)
+        it.wake()
+        while queue.jobs[job.id].state in jobs.OPEN:
+            await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        return queue.jobs[job.id]
 
-    asyncio.run(run())
-    return queue.jobs[job.id]
+    return asyncio.run(run())
 
 
 @pytest.fixture
@@ -85,22 +85,13 @@ def test_a_job_that_takes_too_long_is_ended(queue, tmp_path, monkeypatch):
 
 
 def test_a_process_that_ended_before_its_job_came_is_replaced(queue, monkeypatch, tmp_path):
-    code = f"import pathlib, sys; mark = pathlib.Path({str(tmp_path / 'mark')!r}); mark.exists() or sys.exit(mark.touch()); input()"
-    monkeypatch.setattr(measuring, "AHEAD", [sys.executable, "-c", code])
-    it = Runner(queue, 20.0, 1.0)
+    mark = tmp_path / "mark"
+    first = f"import pathlib, sys; mark = pathlib.Path({str(mark)!r}); mark.exists() or sys.exit(mark.touch())"
 
-    async def run():
-        task = asyncio.create_task(it.run())
-        while not (tmp_path / "mark").exists() or it._next is None or it._next.process.returncode is None:
-            await asyncio.sleep(0.01)
-        job = add(queue)
-        it.wake()
-        await ended(queue, job)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return queue.jobs[job.id]
+    def has_ended(it):
+        return mark.exists() and it._next is not None and it._next.process.returncode is not None
 
-    assert asyncio.run(run()).state == jobs.DONE
+    assert ran(queue, monkeypatch, "input()", before=first, may_come=has_ended).state == jobs.DONE
 
 
 def test_what_waits_for_a_job_ends_with_the_server():

@@ -41,12 +41,12 @@ class Terminal(io.StringIO):
 
 
 class Reporter:
-    def __init__(self, file, *, isatty=True, hasmarkup=True, line=""):
+    def __init__(self, file, *, isatty=True, line=""):
         self.isatty, self.currentfspath = isatty, "shapes.yaml" if line else None
         self.rewritten = []
         columns = file.screen.columns
         self._tw = SimpleNamespace(
-            _file=file, fullwidth=columns, hasmarkup=hasmarkup, width_of_current_line=len(line), line=lambda: None
+            _file=file, fullwidth=columns, hasmarkup=True, width_of_current_line=len(line), line=lambda: None
         )
         if line:
             file.write(line)
@@ -55,13 +55,13 @@ class Reporter:
         self.rewritten.append(text)
 
 
-def live(reporter, monkeypatch, cases=(CASE,)):
+def live(reporter, monkeypatch):
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setenv("TERM", "xterm")
     config = SimpleNamespace(pluginmanager=SimpleNamespace(get_plugin={"terminalreporter": reporter}.get))
     journal = SimpleNamespace(
-        settings=SimpleNamespace(budget_s=10.0), selection=SimpleNamespace(takes_part=cases), waiting_cases=list(cases)
+        settings=SimpleNamespace(budget_s=10.0), selection=SimpleNamespace(takes_part=(CASE,)), waiting_cases=[CASE]
     )
     return Live(config, journal), clock
 

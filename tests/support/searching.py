@@ -10,7 +10,7 @@ import multiprocessing
 import os
 import random
 import time
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -214,16 +214,9 @@ def _add(found, question, more, log):
             file.write(json.dumps(line) + "\n")
 
 
-class _Here(Executor):
-    def submit(self, function, /, *arguments, **named):
-        done = Future()
-        done.set_result(function(*arguments, **named))
-        return done
-
-
 def _pool(workers):
     if not workers:
-        return _Here()
+        return ThreadPoolExecutor(1)
     context = multiprocessing.get_context("spawn")  # a fork of a process that has used CUDA cannot use it
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread)
 
