@@ -27,7 +27,6 @@ def markdown(runs, *files):
 
 
 def verdicts(records, name):
-    """The verdict on each statement of a bundled file; one cell of another case keeps runs without evidence."""
     rows = next(iter(claims.datasets(claims.judge([run(records)], tuple(BUNDLED.values()))))).rows
     return {row[1]: row[2] for row in rows if row[0] == BUNDLED[name].title}
 
@@ -102,7 +101,6 @@ def test_the_overhead_of_the_publication_holds():
 
 
 def fusion(**changes):
-    """A copy at 1 ns an element, multi-pass at 2.2 (its traffic's floor is 2), fused at 1.7, the repairs near 1.6."""
     rates = {"copy": 1.0, "cuda_multi_pass": 2.2, "cuda_fused": 1.7, "cuda_fused_wide": 1.7, "cuda_fused_two": 1.65}
     return verdicts(sizes(**{**rates, "cuda_cooperative": 1.3, **changes}), "fusion")
 

@@ -13,7 +13,6 @@ from softbench.render.report.badge import badge
 
 
 def open_board():
-    """Two placements of a busy CPU, which say next to nothing."""
     noisy = {"clock": "wall", "placements": 2, "spread": 0.4}
     return board([cell for case in (CASE, OTHER) for cell in times(case, noisy, torch_eager=2e4, own=3e4)], "wall")
 

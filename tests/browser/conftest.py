@@ -30,8 +30,6 @@ def browser():
 
 
 class Opened:
-    """A page that was opened, with everything that it complained about or asked for."""
-
     def __init__(self, page, path):
         self.page, self.path = page, path
         self.complaints = []
@@ -92,7 +90,6 @@ def open_run(open_page):
 
 @pytest.fixture
 def page(open_run):
-    """Of a run that fills every panel."""
     return open_run(pages.everything()).page
 
 

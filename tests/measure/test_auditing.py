@@ -86,7 +86,6 @@ def test_turns_that_waited_for_a_core_accuse_nobody(monkeypatch):
 
 
 def test_descendants_count_and_end_with_their_worker(tmp_path):
-    """A child in a session of its own burns it, while the worker rests."""
     burn = "if os.fork() == 0:\n    os.setsid()\n    while True: pass"
     write(tmp_path, "burns", "import", burn)
     with arena(tmp_path) as field:

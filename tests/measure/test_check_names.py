@@ -131,7 +131,6 @@ def test_unbounded_elements_and_wrong_outputs_have_no_errors():
 
 
 def test_of_many_elements_some_blocks_are_measured(monkeypatch):
-    """A 32nd of them here, and the first of any."""
     monkeypatch.setattr(accuracy, "MOST_ELEMENTS", 1000)
     errors, exact = Errors(32_000), torch.ones(1, 100, dtype=torch.float64)
     for _ in range(320):

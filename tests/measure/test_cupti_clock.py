@@ -227,7 +227,7 @@ def test_a_worker_builds_without_a_check_and_samples_its_slot(tmp_path, monkeypa
 
 
 def test_kernels_that_spin_read_the_timer_in_a_loop():
-    """Compiled for sm_90a: three readings, of which two are in loops of their own, none hoisted."""
+    """Two of its readings are in loops of their own, none hoisted."""
     triton = pytest.importorskip("triton")
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

@@ -171,7 +171,6 @@ def test_an_interrupted_contest_leaves_nothing(tmp_path):
 
 
 def test_a_grandchild_that_kills_its_guards_is_ended(tmp_path, mark):
-    """Without namespaces, in a session of its own, with a child; a process that somebody else started stays."""
     forkserver = Forked({MARK: mark, "SOFTBENCH_NAMESPACES": "off"})
     worker = Worker(forkserver, {})
     bystander = subprocess.Popen(["sleep", "60"])

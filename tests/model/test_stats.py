@@ -25,7 +25,7 @@ def simulated(rng, placements, true_ratio=1.0, rounds=10):
 
 
 def verdict_with_looks(rng, true_ratio):
-    """As a contest does: look after 8, 16 and 32 placements and stop at the first decided verdict."""
+    """As a contest does."""
     a, b = simulated(rng, stats.LOOKS[-1], true_ratio)
     verdict = "unknown"
     for look in stats.LOOKS:
@@ -49,7 +49,6 @@ def test_a_slower_kernel_is_found(ratio, seed, count, least):
 
 
 def test_fixed_placements_would_mislead():
-    """With one placement drawn once and many rounds, there must be no verdict at all."""
     rng = random.Random(4)
     a, b = simulated(rng, 1, rounds=1000)
     assert stats.compare(a, b).verdict == "unknown"

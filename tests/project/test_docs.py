@@ -52,13 +52,13 @@ def test_variables_are_documented_and_options_on_pages_exist():
 
 
 def test_every_module_says_its_one_job_in_its_first_line():
-    """docs/design.md sends readers there. The rooms themselves: tests/project/test_imports.py."""
+    """docs/design.md sends readers there."""
     first = {path: path.read_text().partition("\n")[0] for path in (ROOT / "softbench").rglob("*.py")}
     assert not [path for path, line in first.items() if not re.match(r'"""\S.{20}', line)]
 
 
 def test_names_on_the_htile_page_exist():
-    """All that looks like a class, a constant or a function in prose: `SideTileConfig`, `RETAIN_BYTES`, `row_reduce`."""
+    """All that looks like a name of code in prose."""
     source = "".join(path.read_text() for path in CUTE.rglob("*.py"))
     names = set(re.findall(r"`([A-Za-z_]\w*)`", re.sub(r"```.*?```", "", HTILE, flags=re.S)))
     assert {"SideTileConfig", "RETAIN_BYTES", "spread_bytes"} <= names
@@ -127,7 +127,7 @@ def test_the_index_lists_every_page():
 
 @pytest.mark.slow
 def test_the_kernel_of_the_readme_is_right(tmp_path):
-    """Run by the README's own command, in Triton's interpreter: 781 columns leave a part of its tile masked."""
+    """781 columns leave a part of its tile masked."""
     from support.projects import bench
 
     pytest.importorskip("triton")

@@ -227,9 +227,7 @@ sys.exit(f"imported {{heavy}}" if heavy else int(code or 0))
 
 
 def without_torch(call, *arguments, cwd=ROOT):
-    """What a child prints that runs one expression with `arguments` in sys.argv, and its seconds of a core, which no other
-    work adds to. It fails if torch is loaded.
-    """
+    """What a child that runs one expression prints, and its seconds of a core. It fails if torch is loaded."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = python("-c", SHOW.format(call=call), *arguments, cwd=cwd, PYTHONDONTWRITEBYTECODE="")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -45,7 +45,6 @@ LISTED = "softmax-float32-64x512::torch_eager"
 
 
 def run(*command, path=(), **more):
-    """A child Python without a GPU, with `path` as its PYTHONPATH."""
     return python(*command, PYTHONPATH=os.pathsep.join(map(str, path)), CUDA_VISIBLE_DEVICES="", **more)
 
 
@@ -93,7 +92,6 @@ def editable(tmp_path_factory):
 
 
 def test_the_wheel_carries_implementations_and_shapes(wheel):
-    """Every tracked file of impls/ but no other; style, script and what new files begin as; nothing outside the package."""
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     bundled = {name.removeprefix("softbench/_bundled/") for name in inside if name.startswith("softbench/_bundled/")}
     ours = {

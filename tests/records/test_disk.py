@@ -91,10 +91,7 @@ def expected(whole):
 
 
 def test_a_folder_removed_and_a_file_written_to_during_the_run(whole, tmp_path):
-    """The run still knows what it has measured, writes it again and goes on.
-
-    The folder is removed, then what is in it. Last comes a rival's cell, shown as INCORRECT: a line once more, with another status.
-    """
+    """The folder is removed, then what is in it; last comes a rival's cell, shown as INCORRECT."""
     forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
     forged += "; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))"
     removed = {SECOND: "import shutil; shutil.rmtree('reports')", THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]"}

@@ -114,10 +114,7 @@ def test_a_run_is_mended_unless_its_header_is_gone(folder, run, random):
 
 @over("end", ["", "\n", "\0\0", "\n\0\0"])
 def test_a_run_cut_at_every_byte(folder, run, monkeypatch, end):
-    """What is left of it is read as the cells that were whole, or refused; the next cell is never glued to a torn one.
-
-    Nor is a cell dropped that was read, though its line lacks its end: a resumed run counts its case as finished.
-    """
+    """The next cell is never glued to a torn one, nor is one dropped whose line lacks only its end."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # thousands of times
     torn = json.dumps(run[6] | {"reason": "ü"}, ensure_ascii=False)
     whole = json_lines([run[0], run[5]]) + torn.encode()

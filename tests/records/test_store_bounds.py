@@ -59,7 +59,7 @@ UNFIT = [
 
 
 def test_what_could_not_be_read_is_recorded_as_an_error(tmp_path):
-    """And costs its own cell: the records of the others are written, and all of the run can be read."""
+    """And costs its own cell."""
     found = [store.storable(timed(CASE, f"i{at}", 1e5, **changes)) for at, changes in enumerate([{}, *UNFIT])]
     for at, record in enumerate(found[1:], start=1):
         assert record.status is Status.RUNTIME_ERROR

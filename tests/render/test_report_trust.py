@@ -111,7 +111,6 @@ def test_times_of_a_cpu_have_a_reservation():
 
 
 def test_runs_without_times_have_a_page():
-    """Only the sources of the former can be doubted; of two runs that are shown as one, one may have the latter."""
     assert _said([ended(CASE, "a", Status.CRASHED, "signal 11")]) == {"commit 0123abc, unchanged": True}
     other = softmax_case(4096, 2048)
     assert _said([*GOOD, _read(timed(other, "torch_eager", 1e5, role="reference"))])

@@ -63,7 +63,6 @@ def test_rounds_are_the_samples_in_seconds_a_launch_and_extra_info_carries_the_f
         assert entry["stats"]["data"] == pytest.approx(expected, rel=1e-6)
         assert entry["stats"]["rounds"] == len(expected) >= 4
         assert (entry["options"]["timer"], samples.clock) == ("softbench_wall", "wall")
-        # two tensors of 16 x 256 float32
         assert extra["bandwidth_gb_s"] == pytest.approx(2 * 16 * 256 * 4 / stats.per_launch_ns(samples))
         assert extra["percent_of_roof"] > 0
         low, high = extra["latency_interval_ns"]
