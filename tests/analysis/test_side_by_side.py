@@ -171,7 +171,7 @@ def test_table_of_one_machine_says_what_counts(reports, says):
     assert ACROSS.split(".")[0] not in text
 
 
-def test_csv_names_the_machine_of_every_line(reports, says, capsys):
+def test_exports_name_the_machine_of_every_line(reports, says, capsys):
     asked = ("table", "a", "b", "--format", "csv")
     rows = csv.DictReader(io.StringIO(says(*asked)))
     mine = {(row["machine"], round(float(row["latency_ns"]), -1)) for row in rows if row["implementation"] == "mine"}
@@ -182,9 +182,6 @@ def test_csv_names_the_machine_of_every_line(reports, says, capsys):
     shown = capsys.readouterr()
     assert shown.out.startswith("case,operator,")
     assert "softbench: timed cases of a taken from a2: 1\n" in shown.err
-
-
-def test_markdown_of_several_machines(reports, says):
     text = says("table", "a", "b", "--format", "markdown")
     assert "| [4096, 1024] | mine | 80.0 | 50.0 |" in text
     assert text.index("% of roof") < text.index("## NVIDIA H200") < text.index("## NVIDIA H100")

@@ -177,7 +177,7 @@ CASE = make.softmax_case(32768, 1024)
 
 def measured(monkeypatch, *calibrations):
     world = World(monkeypatch)
-    entrants = [world.roof(), world.enter("a"), world.enter("b")]
+    entrants = [world.roof(), *world.pair()]
     monkeypatch.setattr(measuring, "Asker", lambda *_: world.ask)
     monkeypatch.setattr(Preparation, "run", lambda self, entrants: None)
     Measuring(make.CASE, entrants, Rules(budget_s=1e9), IDLE, CARD, calibrations=calibrations).run(3)

@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 from support import cards
-from support.builders import GPU, softmax_case, timed, variant, written
+from support.builders import GPU, softmax_case, timed, times, variant, written
 from support.grids import over
 from support.paths import KEPT
 from support.simulated import IDLE, PLAN
@@ -105,7 +105,7 @@ def test_a_forged_record_counts_as_incorrect(tmp_path):
     assert [(s.implementation, s.rank) for s in board.ranking] == [("honest", 1), ("forged", None)]
     assert "impossible: 1278 ns" in report.render(run)
     assert set(replay.rounds(run)) == {"honest"}
-    again = [timed(softmax_case(32768, 2048), *cell) for cell in (("forged", 64_000), ("honest", 66_000))]
+    again = times(softmax_case(32768, 2048), forged=64_000, honest=66_000)
     store.Writer(path).append(again)
     ranking = leaderboard.build(store.read(path)).ranking
     assert [(s.implementation, s.rank) for s in ranking] == [("honest", 1), ("forged", None)]

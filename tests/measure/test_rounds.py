@@ -15,7 +15,7 @@ def verdict(a, b):
 
 
 def test_clear_differences_take_eight_placements(world):
-    a, b, c = world.enter("a", 1e6), world.enter("b", 1.02e6), world.enter("c", 1.15e6)
+    (a, b), c = world.pair(1.02e6), world.enter("c", 1.15e6)
     heat = world.heat(a, b, c)
     assert heat.stopped == "decided after 8 placements"
     assert [placements(e) for e in (a, b, c)] == [8, 8, 8]
@@ -148,7 +148,7 @@ def test_the_order_of_a_round_is_shuffled(world, monkeypatch):
 
 @pytest.mark.parametrize(("placement", "turn"), [(1, 3), (3, 1), (3, 4), (3, ROUNDS + 1)])
 def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
-    a, b = world.enter("a", 1e6), world.enter("b", 1.02e6)
+    a, b = world.pair(1.02e6)
     bad = world.enter("bad", 1.01e6, fault=at("turn", placement, DEAD, turn))
     assert world.heat(a, bad, b).stopped == "decided after 8 placements"
     assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, DEAD.reason, [])

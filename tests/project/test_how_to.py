@@ -157,10 +157,7 @@ def test_it_has_the_parts_of_a_workflow():
     contexts = set(re.findall(r"\$\{\{ (\w+)\.", TEXT))
     assert contexts == {"github", "secrets"}
     assert TEXT.count("${{") == TEXT.count("}}")
-
-
-def test_no_text_of_a_pull_request_is_in_a_script():
-    assert not [line for line in STEP_LINES if "${{" in line]
+    assert not [line for line in STEP_LINES if "${{" in line], "no text of a pull request is in a script"
 
 
 def test_what_one_job_keeps_the_other_finds():

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.builders import CASE, OTHER, ended, passport, run, timed
+from support.builders import CASE, OTHER, ended, passport, run, timed, times
 from support.compared import contest, new, old
 from support.golden import differences
 from support.grids import over
@@ -21,13 +21,13 @@ TRACE = ('  File "triton/wrong.py", line 12, in launch', "ValueError")
 
 
 def records(mine, gained, *others):
-    own = (timed(CASE, "mine", mine), timed(OTHER, "mine", mine), timed(CASE, "gained", gained))
-    return [*contest(CASE, *own, timed(CASE, "alike", 7_000), *others), *contest(OTHER)]
+    own = times(CASE, mine=mine, gained=gained, alike=7_000)
+    return [*contest(CASE, *own, *others), *contest(OTHER, timed(OTHER, "mine", mine))]
 
 
 def runs():
     """`mine` lost 10 % in two cases, `gained` won 10 %, `wrong` and `evil` fell, `hers` was declared."""
-    right = [timed(CASE, name, 5_000) for name in ("wrong", "evil", "hers")]
+    right = times(CASE, wrong=5_000, evil=5_000, hers=5_000)
     wrong = ended(CASE, "wrong", Status.INCORRECT, "every element is 0: row 0, column 0", traceback=TRACE)
     evil = ended(CASE, "evil", Status.CRASHED, HOSTILE)
     declared = ended(CASE, "hers", Status.INCORRECT, "nan", known_failure="known")
@@ -94,8 +94,8 @@ def test_texts_are_as_long_as_github_takes():
         assert len(text.encode()) <= max(most, 0)
         assert not text or text.endswith("The rest is cut: GitHub takes no more.\n")
         assert all(line.endswith(" |") for line in text.splitlines() if line.startswith("|"))
-    slower = [[timed(CASE, name, ns) for name in names] for ns in (5_000, 6_000)]
-    text = github.comment(compare.compare(old(*contest(CASE, *slower[0])), new(*contest(CASE, *slower[1]))))
+    was, now = (times(CASE, **dict.fromkeys(names, ns)) for ns in (5_000, 6_000))
+    text = github.comment(compare.compare(old(*contest(CASE, *was)), new(*contest(CASE, *now))))
     assert len(text) < 65_536
     assert text.endswith("The rest is cut: GitHub takes no more.\n")
     assert text.count("<details>") == text.count("</details>")

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 from support import outline
-from support.builders import CASE, GPU, OTHER, board, roof_of, run, softmax_case, timed
+from support.builders import CASE, GPU, OTHER, board, roof_of, run, softmax_case, timed, times
 from support.documents import rows
 
 from softbench.analysis import leaderboard
@@ -30,7 +30,7 @@ def records(hidden=OPEN, others=SEALED):
     found, why = [], WHY if hidden == OPEN else ""
     for case in CASES:
         moved = 4 * case.elements
-        found += [timed(case, name, moved / rate, tier=others, spread=0) for name, rate in (("mine", 4000), ("yours", 3000))]
+        found += times(case, {"tier": others, "spread": 0}, mine=moved / 4000, yours=moved / 3000)
         found += [timed(case, "hidden", moved / 8000, tier=hidden, spread=0, open_because=why)]
         found += [roof_of(case, moved / 4400, tier=others, spread=0)]
     return found
@@ -138,8 +138,8 @@ def test_figures_name_it_open_and_measure_nobody_by_it():
 
 
 def test_the_tint_of_arithmetic_is_relative_to_what_counts():
-    times = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
-    found = [timed(CASES[0], name, ns, tier=tier, spread=0, ideal_flops=10**10) for name, ns, tier in times]
+    both = (("mine", 2e4, SEALED), ("hidden", 1e4, OPEN))
+    found = [timed(CASES[0], name, ns, tier=tier, spread=0, ideal_flops=10**10) for name, ns, tier in both]
     views = heatmap.grid(board(found)).views
     (block,) = next(view.blocks for view in views if view.label.startswith("TFLOP/s"))
     assert [tile.heat for tile in block.rows[0].tiles] == [1, 1]

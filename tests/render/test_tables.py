@@ -36,10 +36,7 @@ def line(text, start):
 
 def test_summary_has_the_published_form():
     shown = board(
-        timed(CASE, "ours", 48_500, spread=0),
-        timed(CASE, "compiled", 58_800, spread=0),
-        timed(WIDE, "ours", 716_900, spread=0),
-        ended(WIDE, "compiled"),
+        *times(CASE, {"spread": 0}, ours=48_500, compiled=58_800), timed(WIDE, "ours", 716_900, spread=0), ended(WIDE, "compiled")
     )
     text = tables.summary_table(shown)
     assert line(text, "[M, N]").split() == ["[M,", "N]", "ours", "compiled"]

@@ -64,7 +64,7 @@ def test_an_open_time_is_marked_and_stands_behind_sealed_ones(world):
 def test_a_pause_is_announced_wherever_the_next_turn_counts(world):
     """Between two turns there is no word at all; behind the last round of a placement comes one that is thrown away."""
     told = []
-    a, b = world.enter("a"), world.enter("b", 1.1e6)
+    a, b = world.pair(1.1e6)
 
     def turns():
         return sum(op == "turn" for op, _ in world.log)

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.builders import passport, softmax_case, timed, written
+from support.builders import passport, softmax_case, timed, times, written
 from support.cards import CARDS
 from support.grids import over
 
@@ -97,7 +97,7 @@ def test_a_worker_narrows_itself_before_it_asks_the_driver(monkeypatch, tmp_path
 
 def test_a_run_is_put_in_the_order_of_its_cases(tmp_path):
     cases = [softmax_case(rows) for rows in (1, 2, 3)]
-    cells = [[timed(case, name, 1e4) for name in ("a", "b")] for case in cases]
+    cells = [times(case, a=1e4, b=1e4) for case in cases]
     path = written(tmp_path, *cells[1], *cells[2], *cells[0], timed(cases[0], "a", 1e4, "repeat", gpu="GPU-1"))
     shards.put_in_order(path, cases[:2])
     run = store.read(path)

@@ -10,7 +10,7 @@ from softbench.records.claims import ClaimFile
 from softbench.render import report
 from support import builders as make
 from support import outline
-from support.builders import DTYPE_BYTES, ended, roof_of, softmax_case, timed
+from support.builders import DTYPE_BYTES, ended, roof_of, softmax_case, timed, times
 
 CASE, WIDE = softmax_case(32768, 1024), softmax_case(4096, 131072)
 LADDER = ("first", "second", "third")
@@ -188,6 +188,6 @@ def told_in_flops():
         case = softmax_case(shape=(1, heads, keys, 64))
         moved = 4 * 2 * case.elements
         flops = {"ideal_bytes": moved, "ideal_flops": moved * keys // 2}
-        records += [timed(case, name, ns * more, **flops) for name, more in (("a", 1.0), ("b", 1.2), ("c", 3.0))]
+        records += times(case, flops, a=ns, b=ns * 1.2, c=ns * 3)
         records.append(timed(case, "roofline", ns / 2, role="roof", **flops))
     return make.run(records)
