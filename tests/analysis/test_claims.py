@@ -133,12 +133,9 @@ def test_the_triton_plan():
     assert answers(failed, "triton")[:4] == [HOLDS, NOT, NOT, NOT]
 
 
-def opened(records, *names):
-    return [replace(r, tier="open" if r.variant.implementation in names else "sealed") for r in records]
-
-
 def test_an_open_time_is_shown_and_is_no_evidence():
-    records = opened(sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7, cuda_cooperative=1.3), "cuda_multi_pass")
+    found = sizes(copy=1.0, cuda_multi_pass=2.2, cuda_fused=1.7, cuda_cooperative=1.3)
+    records = [replace(r, tier="open" if r.variant.implementation == "cuda_multi_pass" else "sealed") for r in found]
     found = verdicts(records, "fusion")
     assert found["Fused beats multi-pass up to 10M elements."] == found[STRAW_MAN] == OPEN
     assert found[NEAR_A_COPY] == HOLDS

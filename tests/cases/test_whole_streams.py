@@ -188,17 +188,13 @@ def test_drawn_cases_draw_parameters_and_have_columns_for_them(loaded):
 SHAPES = ((3, 5, 8), (0, 4))
 
 
-def lies(x):
-    return x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()
-
-
 def layouts(operator, case, device):
     try:
         inputs = operator.make_inputs(case, device, 1)
     except ValueError as error:
         return str(error)
     assert {x.device.type for x in inputs} == {device}
-    return [lies(x) for x in inputs]
+    return [(x.shape, x.stride(), x.storage_offset(), x.dtype, x.untyped_storage().nbytes()) for x in inputs]
 
 
 @over("sizes", [(64, 4096), (1, 1), (3, 1)])

@@ -80,29 +80,20 @@ def test_a_full_disk(whole, tmp_path):
         assert cells(disk.folder) == cells(whole)
 
 
-def with_deeds(folder, deeds):
-    (project(folder) / "kernels" / "mine" / "deed.py").write_text(DEED.format(deeds=deeds))
-    return folder
-
-
-def expected(whole):
-    found = cells(whole)
-    return found | {(case, "entrant", "own_deed") for case, _, _ in found}
-
-
 def test_a_folder_removed_and_a_file_written_to_during_the_run(whole, tmp_path):
     """The folder is removed, then what is in it; last comes a rival's cell, shown as INCORRECT."""
     forged = "p = next(Path('reports').glob('*.jsonl')); line = p.read_text().splitlines()[-1]"
     forged += "; p.open('a').write(line.replace('PASSED', 'INCORRECT') + chr(10))"
     removed = {SECOND: "import shutil; shutil.rmtree('reports')", THIRD: "[os.unlink(p) for p in Path('reports').iterdir()]"}
-    folder = with_deeds(tmp_path, {**removed, FOURTH: forged})
+    folder = project(tmp_path, deed=DEED.format(deeds={**removed, FOURTH: forged}))
     done = bench(folder, *RUN, SOFTBENCH_CONFINE="off", code=1)
     written = r"softbench: .*\.jsonl was (\w+) during the run; all that was in it is written again"
     assert re.findall(written, done.stdout) == ["removed", "removed", "changed"]
     said(done, r"was changed during the run")
     rows = the_run(folder / "reports").read_bytes().splitlines()
     assert len(rows) == len(set(rows))
-    assert cells(folder / "reports") == expected(whole)
+    undisturbed = cells(whole)
+    assert cells(folder / "reports") == undisturbed | {(case, "entrant", "own_deed") for case, _, _ in undisturbed}
 
 
 def test_a_damaged_file_is_completed(whole, copied):
