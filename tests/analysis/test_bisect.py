@@ -42,13 +42,14 @@ def contest(ratio, placements=8, status=Status.PASSED):
     return found
 
 
+WRONG = contest(1, status=Status.INCORRECT)
 VERDICTS = [
     (contest(1.05), 1.02, BAD),
     (contest(1.01), 1.02, GOOD),
     (contest(1.02), 1.02, OPEN),
     (contest(1.5, placements=1), 1.02, OPEN),
-    (contest(1, status=Status.INCORRECT), 1.02, OPEN),
-    (contest(1, status=Status.INCORRECT), None, BAD),
+    (WRONG, 1.02, OPEN),
+    (WRONG, None, BAD),
     (contest(1, status=Status.UNSUPPORTED), None, BAD),
     (contest(3), None, GOOD),
     (Contest("case", reason="not there"), None, OPEN),
@@ -66,9 +67,8 @@ def test_the_question_is_the_worst_case():
     def of(**ratios):
         return [Contest(name, *(contest(ratio).new, contest(1).old), contest(ratio).log_ratios) for name, ratio in ratios.items()]
 
-    wrong = contest(1, status=Status.INCORRECT)
     assert bisect.question(of(a=1.02, b=1.08, c=1.0), None) == Question("b", pytest.approx(math.sqrt(1.08), rel=1e-3), 1)
-    assert bisect.question([*of(a=1.5), wrong], None) == Question(CASE.id, None, 1)
+    assert bisect.question([*of(a=1.5), WRONG], None) == Question(CASE.id, None, 1)
     assert bisect.question(of(a=1.02), 1.01) == Question("a", 1.01)
     assert bisect.question(of(a=1.02), 1.03) is None
     assert bisect.question(of(a=0.9, b=1.0), None) is None
@@ -107,7 +107,7 @@ def test_a_contest_is_the_last_heat_of_both():
         (contest(1.018), r"1\.8\d % slower than v1 \[1\.7\d, 1\.8\d\]"),
         (contest(0.9), r"(9\.9|10\.0)\d % faster than v1 \[(9\.9|10\.0)\d, 10\.0\d\]"),
         (contest(1.5, placements=1), r"\S+ % slower than v1 \[unknown\]"),
-        (contest(1, status=Status.INCORRECT), r"INCORRECT \(why\)"),
+        (WRONG, r"INCORRECT \(why\)"),
         (Contest("case", reason="not there"), r"cannot be run \(not there\)"),
     ],
 )

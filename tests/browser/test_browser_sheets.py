@@ -22,7 +22,6 @@ PHONE = {"viewport": {"width": 390, "height": 844}}
 
 
 def comparison():
-    """Every kind of table: a cell that fell, a slower one, a faster one, one that is the same, and a hostile name."""
     now = {"slow": 6_000, "fast": 4_500, "same": 5_000, "<script>alert(1)</script>": 5_000}
     older = [make.timed(CASE, name, 5_000) for name in (*now, "fell")]
     newer = times(CASE, **now)

@@ -9,6 +9,8 @@ from softbench.measure.contest.rounds import FAR_ROUNDS, ROUNDS, Heat
 from softbench.measure.contest.workers import Answer
 from softbench.model import OPEN, SEALED, Samples, Status, stats
 
+DECIDED = "decided after 8 placements"
+
 
 def verdict(a, b):
     return stats.compare(a.samples[0], b.samples[0]).verdict
@@ -17,20 +19,20 @@ def verdict(a, b):
 def test_clear_differences_take_eight_placements(world):
     (a, b), c = world.pair(1.02e6), world.enter("c", 1.15e6)
     heat = world.heat(a, b, c)
-    assert heat.stopped == "decided after 8 placements"
+    assert heat.stopped == DECIDED
     assert [placements(e) for e in (a, b, c)] == [8, 8, 8]
     assert all(len(taken) == ROUNDS for e in (a, b, c) for taken in e.samples[0].ns)
     assert replace(a.samples[0], ns=()) == Samples("graph", 20, (), "cold", 7)
     assert verdict(b, a) == verdict(c, b) == "slower"
     alone, roof = world.enter("alone"), world.roof(1e6)
-    assert world.heat(alone, roof).stopped == "decided after 8 placements"
+    assert world.heat(alone, roof).stopped == DECIDED
     assert placements(alone) == placements(roof) == 8
 
 
 def test_a_slow_entrant_takes_fewer_paired_rounds(world, monkeypatch):
     monkeypatch.setattr(rounds, "ROUNDS", 8)
     a, far = world.enter("a", 1e6), world.enter("far", 1.4e6)
-    assert world.heat(a, far).stopped == "decided after 8 placements"
+    assert world.heat(a, far).stopped == DECIDED
     assert [len(taken) for taken in a.samples[0].ns] == [8] * 8
     assert [len(taken) for taken in far.samples[0].ns] == [8] + [FAR_ROUNDS] * 7
     assert stats.compare(far.samples[0], a.samples[0]).ratio == pytest.approx(1.4, rel=5e-3)
@@ -122,7 +124,7 @@ def test_a_heat_out_of_time_goes_on_where_it_was(world):
     assert heat.is_unfinished
     heat.deadline = 1e9
     heat.run(1)
-    assert heat.stopped == "decided after 8 placements"
+    assert heat.stopped == DECIDED
     assert not heat.is_unfinished
     assert placements(a) == placements(b) == 8
 
@@ -150,7 +152,7 @@ def test_the_order_of_a_round_is_shuffled(world, monkeypatch):
 def test_a_failure_costs_only_the_one_that_failed(world, placement, turn):
     a, b = world.pair(1.02e6)
     bad = world.enter("bad", 1.01e6, fault=at("turn", placement, DEAD, turn))
-    assert world.heat(a, bad, b).stopped == "decided after 8 placements"
+    assert world.heat(a, bad, b).stopped == DECIDED
     assert (bad.status, bad.reason, bad.samples) == (Status.CRASHED, DEAD.reason, [])
     assert [len(taken) for taken in a.samples[0].ns] == [len(taken) for taken in b.samples[0].ns] == [ROUNDS] * 8
     asked = world.operations(bad)

@@ -133,7 +133,6 @@ def test_no_circle_between_modules():
 
 
 def test_htile_imports_in_the_order_that_it_states():
-    """As the docstring of the package lists its modules, each imports those before it only."""
     stated = ast.get_docstring(ast.parse((HTILE / "__init__.py").read_text())) or ""
     order = " ".join(re.findall(r"^(\w.*)    ", stated, re.M)).split()
     paths = [path for path in HTILE.rglob("*.py") if path != HTILE / "__init__.py"]
@@ -207,7 +206,6 @@ def test_tests_share_helpers_and_import_no_test():
 
 
 def test_bundled_examples_are_implementation_files():
-    """They import what any implementation may, torch inside functions, and nobody imports them."""
     found = [path for folder in EXAMPLES for path in folder.glob("*.py")]
     assert sum(path.read_text().count("@implementation(") for path in found) > 30
     for path in found:

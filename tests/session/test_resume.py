@@ -16,13 +16,15 @@ from softbench.session.selection import Selection
 from softbench.session.settings import CPU_BUDGET_S
 from softbench.texts import InputError
 
+BOTH = "--softbench-profile=both"
+
 
 def test_resuming_a_finished_run_measures_nothing(copied):
     folder, path = copied
     path = path.rename(path.with_name("renamed.jsonl"))
     before = path.read_bytes()
     assert json.loads(before.splitlines()[0])["cases"] == 4
-    done = bench(folder, "--softbench-profile=both", "-k", "own_", "--softbench-resume=renamed", code=1)
+    done = bench(folder, BOTH, "-k", "own_", "--softbench-resume=renamed", code=1)
     assert re.search(r"6 failed, 8 passed, 8 skipped, \d+ deselected, 2 xfailed", done.stdout)
     assert path.read_bytes() == before
     assert {page.name for page in path.parent.glob("*.html")} == {"renamed.html", "latest.html"}
@@ -39,7 +41,7 @@ def test_a_run_has_one_version_of_a_kernel(whole_run, pytester, refusal):
     shutil.copytree(whole_run[0] / "reports", pytester.path / "reports")
     for name, text, why in CHANGES:
         (pytester.path / "kernels" / "mine" / name).write_text(text)
-        said = refusal("--softbench-profile=both", "-k", "own_zeros", "--softbench-resume=latest", "--softbench-budget=0.2")
+        said = refusal(BOTH, "-k", "own_zeros", "--softbench-resume=latest", "--softbench-budget=0.2")
         assert said.endswith(f" cannot be resumed: own_right has changed since: {why}; start a new run")
 
 
@@ -48,7 +50,7 @@ def test_what_is_gone_on_with_is_told_and_a_new_kernel_may_join(copied):
     (folder / "kernels" / "second").mkdir()
     text = (folder / "kernels" / "mine" / "own.py").read_text()
     (folder / "kernels" / "second" / "new.py").write_text(text.partition("@implementation")[0] + NEW)
-    select = ["--softbench-profile=both", "-k", "new_right and float32-4x256"]
+    select = [BOTH, "-k", "new_right and float32-4x256"]
     done = bench(folder, *select, f"--softbench-resume={path.stem}", code=0)
     assert f"softbench: continues {path.stem}: 4 of 4 cases done" in done.stdout
     header = store.header(path)
@@ -62,7 +64,7 @@ def test_another_weight_is_refused(copied, workers):
     folder, path = copied
     shapes = folder / "shapes.yaml"
     shapes.write_text(shapes.read_text().replace("rows: [4, 16]", "weight: 3, rows: [4, 16]"))
-    done = bench(folder, "--softbench-profile=both", f"--softbench-resume={path.stem}", *workers, code=4)
+    done = bench(folder, BOTH, f"--softbench-resume={path.stem}", *workers, code=4)
     assert "--softbench-resume: softmax-float32-4x256 has the weight 3, and 0 in that run" in done.stdout + done.stderr
 
 
@@ -76,13 +78,13 @@ ENDED = re.compile(r"^(\d+ of \d+ cases): the run was ended early;", re.M)
 
 def test_a_run_that_stops_early_says_so_until_it_is_completed(tmp_path):
     folder = project(tmp_path)
-    select = ["--softbench-profile=both", "-k", "own_zeros and not float32-4x256"]
+    select = [BOTH, "-k", "own_zeros and not float32-4x256"]
     done = bench(folder, *select, "-x")
     assert ENDED.findall(done.stdout) == ["1 of 3 cases"]
     (path,) = (folder / "reports").glob("*.jsonl")
     assert "1 of 3 cases: the run was ended" in path.with_suffix(".html").read_text()
 
-    done = bench(folder, "--softbench-profile=both", "-k", "own_zeros", "-x", "--softbench-resume=latest")
+    done = bench(folder, BOTH, "-k", "own_zeros", "-x", "--softbench-resume=latest")
     assert ENDED.findall(done.stdout) == ["2 of 4 cases"]
     first = path.read_bytes().partition(b"\n")[2]
 
