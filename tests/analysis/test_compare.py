@@ -26,7 +26,7 @@ def compared(before, after, **changes):
     return compare.compare(old(*contest(CASE, before)), new(*contest(CASE, after, **changes)))
 
 
-def mine(ns, **changes):
+def mine(ns=5_000, **changes):
     return timed(CASE, "mine", ns, **changes)
 
 
@@ -45,7 +45,7 @@ def failed(status):
     ],
 )
 def test_verdicts_and_a_limit(after, spread, verdict, failing):
-    found = compared(mine(5_000, spread=spread), mine(after, spread=spread))
+    found = compared(mine(spread=spread), mine(after, spread=spread))
     cell = of(found)
     assert cell.verdict == verdict
     assert cell.change.ratio == pytest.approx(after / 5_000, rel=4 * spread)
@@ -57,7 +57,7 @@ def test_verdicts_and_a_limit(after, spread, verdict, failing):
 
 
 def test_a_slower_machine_is_no_slower_kernel():
-    found = compared(mine(5_000), mine(6_000), roof=4_800)
+    found = compared(mine(), mine(6_000), roof=4_800)
     assert of(found).verdict == "same"
     assert found.roof == (pytest.approx(1.2, rel=1e-3),)
     assert "The roof's own time: +20.00 % in 1 case with" in text_of(found)
@@ -93,26 +93,26 @@ def test_without_two_placements_nothing_can_be_told():
 
 def test_another_roof_widens_the_interval():
     other = variant("copy", params=(("threads", 512),))
-    same_roof = of(compared(mine(5_000), mine(5_008)))
-    found = of(compared(mine(5_000), mine(5_008), variant=other))
+    same_roof = of(compared(mine(), mine(5_008)))
+    found = of(compared(mine(), mine(5_008), variant=other))
     assert (same_roof.verdict, found.verdict) == ("slower", "same")
     assert found.notes == ("another roof kernel",)
     assert found.change.half_width == pytest.approx(same_roof.change.half_width + compare.OTHER_ROOF)
-    without = of(compare.compare(old(mine(5_000)), new(*contest(CASE, mine(9_000)))))
+    without = of(compare.compare(old(mine()), new(*contest(CASE, mine(9_000)))))
     assert (without.verdict, without.notes) == ("cannot tell", ("no roof in the same rounds",))
 
 
 MOVES = [
-    (mine(5_000), failed(Status.INCORRECT), "fell"),
-    (mine(5_000), failed(Status.UNSUPPORTED), "fell"),
-    (mine(5_000), mine(0, samples=(samples(9_000, clock="call"),)), "fell"),
-    (mine(5_000), failed(Status.COMPILED), "fell"),
+    (mine(), failed(Status.INCORRECT), "fell"),
+    (mine(), failed(Status.UNSUPPORTED), "fell"),
+    (mine(), mine(0, samples=(samples(9_000, clock="call"),)), "fell"),
+    (mine(), failed(Status.COMPILED), "fell"),
     (failed(Status.CHECKED), failed(Status.CRASHED), "fell"),
-    (failed(Status.CRASHED), mine(5_000), "rose"),
+    (failed(Status.CRASHED), mine(), "rose"),
     (failed(Status.TIMEOUT), failed(Status.COMPILED), "rose"),
     (failed(Status.CRASHED), failed(Status.INCORRECT), "changed"),
     (ended(CASE, "mine"), ended(CASE, "mine"), ""),
-    (mine(5_000), mine(9_000), ""),
+    (mine(), mine(9_000), ""),
 ]
 
 
@@ -125,7 +125,7 @@ def test_what_became_of_a_status(before, after, moved):
 
 def test_of_declared_failures_a_change_comes_last():
     was, now = (ended(CASE, "lost", status, known_failure="x") for status in (Status.CRASHED, Status.INCORRECT))
-    text = text_of(compare.compare(old(*contest(CASE, mine(5_000), was)), new(*contest(CASE, mine(5_500), now))))
+    text = text_of(compare.compare(old(*contest(CASE, mine(), was)), new(*contest(CASE, mine(5_500), now))))
     assert "=\n\nOf 1 timed cell 1 slower, 0 faster, " in text
     assert f"same. 1 declared failure changed in kind.\nMost: +10.01 % {CASE.id} (mine)." in text
     assert text.index("Slower over the roof: 1 cell") < text.index("Declared failures that changed in kind\n")
@@ -216,7 +216,7 @@ def test_what_else_changed():
 
 def test_code_may_differ_in_a_controlled_comparison():
     allowed = {"commit": "feed", "settings": {"threads": 0, "selection": "x"}}
-    alone = contest(CASE, mine(5_000))
+    alone = contest(CASE, mine())
     assert "=\n\nOf 1 timed" in text_of(compare.compare(old(*alone), new(*alone, **allowed)))
     another = new(*alone, device={**GPU, "driver": "2"})
     assert "=\n\nNot a controlled comparison: driver differs.\n" in text_of(compare.compare(old(*alone), another))
@@ -224,30 +224,26 @@ def test_code_may_differ_in_a_controlled_comparison():
 
 APART = [
     (
-        new(mine(5_000), device={**GPU, "name": "NVIDIA H100"}),
+        new(mine(), device={**GPU, "name": "NVIDIA H100"}),
         Incomparable,
         "name NVIDIA H200 and NVIDIA H100; softbench table shows them side by side",
     ),
-    (new(mine(5_000), ranking_clock="wall"), Incomparable, "one table never holds times of two clocks"),
+    (new(mine(), ranking_clock="wall"), Incomparable, "one table never holds times of two clocks"),
     (new(timed(OTHER, "mine", 5_000)), InputError, "old and new have no cell to compare, of the same case"),
-    (
-        new(timed(OTHER, "mine", 5_000), mine(5_000, role="reference")),
-        InputError,
-        "old and new have no cell to compare, of the same",
-    ),
-    (new(mine(5_000, samples=(replace(samples(5_000), cache="warm"),))), InputError, "with a warm L2 cache in one run"),
+    (new(timed(OTHER, "mine", 5_000), mine(role="reference")), InputError, "old and new have no cell to compare, of the same"),
+    (new(mine(samples=(replace(samples(5_000), cache="warm"),))), InputError, "with a warm L2 cache in one run"),
 ]
 
 
 @over("newer, error, words_", APART)
 def test_what_cannot_be_compared_is_refused(newer, error, words_):
     with pytest.raises(error, match=words_):
-        compare.compare(old(mine(5_000)), newer)
+        compare.compare(old(mine()), newer)
 
 
 def test_cells_that_ask_something_else_are_left_out():
     other, third = times(CASE, other=5_000, third=5_000)
-    found = compare.compare(old(*contest(CASE, mine(5_000), other)), new(*contest(CASE, mine(5_000, ideal_bytes=1), other, third)))
+    found = compare.compare(old(*contest(CASE, mine(), other)), new(*contest(CASE, mine(ideal_bytes=1), other, third)))
     assert [cell.implementation for cell in found.cells] == ["other"]
     text = text_of(found)
     assert f"Not compared: {CASE.id}::mine" in text

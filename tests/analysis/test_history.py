@@ -14,7 +14,7 @@ from softbench.model import Status
 from softbench.render.report.figures.history import figures
 
 
-def contest(ns, case=CASE, source="0" * 8, **changes):
+def contest(ns=5_000, case=CASE, source="0" * 8, **changes):
     own = variant("mine", source_hash=source)
     return [timed(case, "mine", ns, variant=own, **changes), timed(case, "steady", 8_000), roof_of(case, 4_000)]
 
@@ -30,18 +30,18 @@ def test_a_step_names_what_changed_with_it():
 
 
 RIGHT, WRONG = timed(HARD, "mine", 1, samples=()), ended(HARD, "mine", Status.INCORRECT)
-FAILED = [ended(CASE, "mine", Status.INCORRECT), *contest(5_000)[1:]]
+FAILED = [ended(CASE, "mine", Status.INCORRECT), *contest()[1:]]
 WARM = contest(0, samples=(replace(samples(9_000), cache="warm"),))
 STEPS = [
     ([contest(5_000 * (1 + 0.003 * n)) for n in range(1, 7)], [("mine", 4, 3)]),  # 0.3 % a run is no step, 1.2 % is
-    ([contest(5_000), contest(5_040)], []),
-    ([contest(5_000), contest(5_060)], [("mine", 1, 0)]),
-    ([contest(5_000, spread=0.1), contest(5_200, spread=0.1)], []),
-    ([contest(5_000), FAILED, contest(5_000)], [("mine", 1, 0), ("mine", 2, 1)]),
-    ([[*contest(5_000), RIGHT], [*contest(5_000), WRONG]], [("mine", 1, 0)]),
-    ([[RIGHT], contest(5_000), [WRONG], contest(5_000)], [("mine", 2, 0)]),  # a run that only checked
-    ([contest(5_000), contest(7_000, OTHER), contest(5_500)], [("mine", 2, 0)]),  # one without the cell
-    ([contest(5_000), WARM, WARM], []),  # another question under the same name
+    ([contest(), contest(5_040)], []),
+    ([contest(), contest(5_060)], [("mine", 1, 0)]),
+    ([contest(spread=0.1), contest(5_200, spread=0.1)], []),
+    ([contest(), FAILED, contest()], [("mine", 1, 0), ("mine", 2, 1)]),
+    ([[*contest(), RIGHT], [*contest(), WRONG]], [("mine", 1, 0)]),
+    ([[RIGHT], contest(), [WRONG], contest()], [("mine", 2, 0)]),  # a run that only checked
+    ([contest(), contest(7_000, OTHER), contest(5_500)], [("mine", 2, 0)]),  # one without the cell
+    ([contest(), WARM, WARM], []),  # another question under the same name
 ]
 
 
@@ -52,7 +52,7 @@ def test_steps(runs, expected):
 
 
 def test_scores_of_other_cases_are_not_joined():
-    runs = [day(1, *contest(5_000)), day(2, *contest(5_000), *contest(9_000, OTHER)), day(3, *contest(5_000))]
+    runs = [day(1, *contest()), day(2, *contest(), *contest(9_000, OTHER)), day(3, *contest())]
     (found,) = history.trace(runs)
     (mine,) = (line for line in found.scores if line.implementation == "mine")
     assert [point.question for point in mine.points] == [0, 1, 0]
@@ -66,7 +66,7 @@ def test_scores_of_other_cases_are_not_joined():
 
 
 def test_values_of_a_redefined_operator_are_not_joined():
-    runs = [day(n, *(replace(r, operator_hash=text) for r in contest(5_000))) for n, text in enumerate("aab", start=1)]
+    runs = [day(n, *(replace(r, operator_hash=text) for r in contest())) for n, text in enumerate("aab", start=1)]
     (found,) = history.trace(runs, "*")
     for line in (*found.scores, *found.cells):
         assert [point.question for point in line.points] == [0, 0, 1], line.of
@@ -74,17 +74,17 @@ def test_values_of_a_redefined_operator_are_not_joined():
 
 
 def test_the_longest_history_is_drawn_first():
-    norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest(5_000)]
-    (found,) = history.trace([day(1, *contest(5_000)), day(2, *norms), day(3, *contest(5_000))], "*")
+    norms = [replace(record, case=replace(CASE, operator="a_norm")) for record in contest()]
+    (found,) = history.trace([day(1, *contest()), day(2, *norms), day(3, *contest())], "*")
     labels = [[view.label for view in figure.views] for figure in figures(found)]
     assert labels == [["softmax", "a_norm"], [CASE.id, norms[0].case.id]]
 
 
 def test_another_machine_or_clock_has_a_history_of_its_own():
     runs = [
-        day(1, *contest(5_000)),
+        day(1, *contest()),
         day(2, *contest(9_000), device={**GPU, "name": "NVIDIA H100"}),
-        day(3, *contest(5_000), device={**GPU, "driver": "999.1"}),
+        day(3, *contest(), device={**GPU, "driver": "999.1"}),
         run([timed(CASE, "mine", 9_000, clock="wall")], "wall", run_id="cpu"),
     ]
     found = history.trace(runs)
@@ -93,7 +93,7 @@ def test_another_machine_or_clock_has_a_history_of_its_own():
 
 @pytest.fixture
 def folder(cwd):
-    runs = {"a": contest(5_000), "b": contest(6_000), "hard": [ended(HARD, "mine")]}
+    runs = {"a": contest(), "b": contest(6_000), "hard": [ended(HARD, "mine")]}
     for number, (name, records) in enumerate(runs.items(), 1):
         written(cwd / "runs", *records, run_id=name, started=f"2026-01-0{number}T10:20:30Z")
     (cwd / "runs" / "zzz.jsonl").write_text("no run\n")

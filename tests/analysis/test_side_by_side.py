@@ -25,13 +25,13 @@ def made(name, day, *records, **changes):
     return run(records, run_id=name, started=f"2026-01-{day:02}T00:00:00+00:00", **{"device": H200, **changes})
 
 
-def measured(case, ns=5_000, source="0" * 8):
+def measured(case=CASE, ns=5_000, source="0" * 8):
     own = timed(case, "mine", ns, variant=variant("mine", source_hash=source))
     return [own, timed(case, "torch_eager", 10_000), roof_of(case, 4_000)]
 
 
 TWO = (
-    made("a", 1, *measured(CASE, 5_000), timed(CASE, "only_here", 6_000), *measured(OTHER, 5_000)),
+    made("a", 1, *measured(), timed(CASE, "only_here", 6_000), *measured(OTHER)),
     made("b", 2, *measured(CASE, 8_000), ended(CASE, "fails", Status.CRASHED), device=H100),
 )
 EAGER = {(case.id, "torch_eager"): 10_000 for case in (CASE, OTHER)}
@@ -43,14 +43,14 @@ def cells(section):
 
 
 def test_one_run_stays_as_it_is():
-    alone = made("a", 1, *measured(CASE), ended(HARD, "mine"))
+    alone = made("a", 1, *measured(), ended(HARD, "mine"))
     (section,) = arrange([alone])
     assert (section.run, section.title, section.notes) == (alone, "NVIDIA H200", ())
     assert arrange([alone, alone]) == (section,)
 
 
 def test_runs_with_other_cases_become_one():
-    (section,) = arrange([made("b", 2, *measured(OTHER), profiles=("b",)), made("a", 1, *measured(CASE))])
+    (section,) = arrange([made("b", 2, *measured(OTHER), profiles=("b",)), made("a", 1, *measured())])
     assert [r.case for r in section.run.records] == [CASE] * 3 + [OTHER] * 3
     assert section.run.passport.run_id == "b"
     assert section.run.passport.profiles == ("full", "b")
@@ -60,7 +60,7 @@ def test_runs_with_other_cases_become_one():
 @over("given", [("old", "new"), ("new", "old")])
 def test_of_a_case_timed_twice_the_newer_run_counts(given):
     runs = {
-        "old": made("old", 1, *measured(CASE, 5_000), timed(CASE, "gone", 7_000), *measured(OTHER, 5_000)),
+        "old": made("old", 1, *measured(), timed(CASE, "gone", 7_000), *measured(OTHER)),
         "new": made("new", 2, *measured(CASE, 9_000)),
     }
     (section,) = arrange([runs[name] for name in given])
@@ -73,7 +73,7 @@ def test_of_a_case_timed_twice_the_newer_run_counts(given):
 
 
 def test_of_a_checked_case_the_newest_records_count():
-    old = made("old", 1, *(ended(HARD, name, Status.INCORRECT) for name in ("wrong", "mine")), *measured(CASE))
+    old = made("old", 1, *(ended(HARD, name, Status.INCORRECT) for name in ("wrong", "mine")), *measured())
     (section,) = arrange([old, made("new", 2, timed(HARD, "mine", 1, samples=()))])
     found = {r.variant.id: r.status for r in section.run.records if r.case == HARD}
     assert found == {"wrong": Status.INCORRECT, "mine": Status.PASSED}
@@ -89,7 +89,7 @@ def test_a_changed_source_is_another_implementation():
 
 def test_a_failure_of_an_older_version_is_not_the_newer_ones():
     failed = ended(HARD, "mine", Status.INCORRECT, variant=variant("mine", source_hash="f" * 16))
-    (section,) = arrange([made("old", 1, failed), made("new", 2, *measured(CASE))])
+    (section,) = arrange([made("old", 1, failed), made("new", 2, *measured())])
     ranking = {row.implementation: bool(row.failed_hard) for row in leaderboard.build(section.run).ranking}
     assert ranking == {"mine": False, "mine@fffffff": True, "torch_eager": False}
 
@@ -103,14 +103,14 @@ def test_another_machine_is_another_section():
 
 
 def test_titles_of_sections_of_one_name_say_what_differs():
-    newer = made("b", 2, *measured(CASE), packages={"torch": "2.12.0"})
-    titles = [section.title for section in arrange([made("a", 1, *measured(CASE)), newer])]
+    newer = made("b", 2, *measured(), packages={"torch": "2.12.0"})
+    titles = [section.title for section in arrange([made("a", 1, *measured()), newer])]
     assert titles == ["NVIDIA H200, torch 2.11.0", "NVIDIA H200, torch 2.12.0"]
 
 
 def test_what_another_environment_had_is_said():
     there = {"torch": "2.11.0", "python of @v2": "3.12.1"}
-    for records in measured(CASE), [ended(HARD, "mine")]:
+    for records in measured(), [ended(HARD, "mine")]:
         (section,) = arrange([made("a", 1, *records, packages=there), made("b", 2, ended(HARD, "mine"))])
         said = tables.ranking_table(leaderboard.build(section.run)).split()
         assert "@v2 ran with python 3.12.1 (here None)" in " ".join(said)
@@ -118,14 +118,14 @@ def test_what_another_environment_had_is_said():
 
 @over("there", [H200, H100])
 def test_two_questions_under_one_name_are_refused(there):
-    odd = [replace(record, ideal_bytes=7) for record in measured(CASE)]
+    odd = [replace(record, ideal_bytes=7) for record in measured()]
     with pytest.raises(Incomparable, match=r"^a and b: .* ideal bytes in one run and 7 in the other.*leave out one run"):
-        arrange([made("a", 1, *measured(CASE)), made("b", 2, *odd, device=there)])
+        arrange([made("a", 1, *measured()), made("b", 2, *odd, device=there)])
 
 
 def test_another_roof_is_said():
-    changed = [replace(r, variant=replace(r.variant, source_hash="new")) if r.role == "roof" else r for r in measured(CASE)]
-    sections = arrange([made("a", 1, *measured(CASE)), made("b", 2, *changed, device=H100)])
+    changed = [replace(r, variant=replace(r.variant, source_hash="new")) if r.role == "roof" else r for r in measured()]
+    sections = arrange([made("a", 1, *measured()), made("b", 2, *changed, device=H100)])
     assert all("the roof copy differs between a, b, and % of roof with it" in s.notes for s in sections)
 
 

@@ -155,7 +155,7 @@ def test_many_variants_meet_in_groups(world):
 
 
 def test_a_variant_that_dies_leaves_its_siblings(world):
-    good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", 1e6, warps=4)
+    good, better = world.enter("k", 1.2e6, warps=1), world.enter("k", warps=4)
     bad = world.enter("k", 0.5e6, warps=2, fault=at("turn", 1, DEAD, 5))
     prepared = []
     assert chosen(world, [good, bad, better], lambda group: prepared.append(list(group))) == [better]

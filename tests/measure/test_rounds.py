@@ -31,7 +31,7 @@ def test_clear_differences_take_eight_placements(world):
 
 def test_a_slow_entrant_takes_fewer_paired_rounds(world, monkeypatch):
     monkeypatch.setattr(rounds, "ROUNDS", 8)
-    a, far = world.enter("a", 1e6), world.enter("far", 1.4e6)
+    a, far = world.enter("a"), world.enter("far", 1.4e6)
     assert world.heat(a, far).stopped == DECIDED
     assert [len(taken) for taken in a.samples[0].ns] == [8] * 8
     assert [len(taken) for taken in far.samples[0].ns] == [8] + [FAR_ROUNDS] * 7

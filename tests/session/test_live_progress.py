@@ -16,7 +16,7 @@ CHECKED = make.softmax_case(37, 1000, timed=False)
 
 
 def test_a_heat_is_seen_as_it_stands(world):
-    fast, slow, roof = world.enter("fast", 1e6), world.enter("slow", 1.2e6), world.roof()
+    fast, slow, roof = world.enter("fast"), world.enter("slow", 1.2e6), world.roof()
     failed, unchosen = world.enter("failed"), world.enter("copy2", role="roof")
     failed.settle(Status.INCORRECT, "zeros")
     seen = []
