@@ -178,8 +178,8 @@ def test_the_claims_of_others_are_held_against_the_kept_runs(built, tmp_path):
         assert list(dict.fromkeys(row[0] for row in rows)) == ["holds", "refuted", "cannot tell"]
 
 
-def test_forty_runs_are_few_seconds_and_little_memory(built, tmp_path, monkeypatch):
-    """500 runs of 400 cells take under a minute: see docs/commands.md. Here 40 of 24, in processes of their own."""
+def test_many_runs_are_few_seconds_and_little_memory(built, tmp_path, monkeypatch):
+    """docs/commands.md has the time of 500 runs of 400 cells."""
     monkeypatch.setattr(reading, "FORKED", 2)
     stored(tmp_path / "runs", *(made(day, f"GPU-{day % 3}", names=6) for day in range(1, 29)))
     with contextlib.suppress(OSError):

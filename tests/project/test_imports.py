@@ -196,7 +196,7 @@ def test_rendering_reaches_nothing_that_needs_torch(room):
 
 
 def test_tests_share_helpers_and_import_no_test():
-    """What two of them need is in tests/support; tests mirror the rooms, and pytest wants no name twice."""
+    """They mirror the rooms, and pytest wants no name twice."""
     tests = ROOT / "tests"
     paths = [*tests.rglob("test_*.py")]
     assert {path.parent.name for path in paths} - {"browser", "gpu", "impls", "project"} <= set(MAY_IMPORT)

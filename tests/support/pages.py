@@ -182,7 +182,7 @@ def failures():
 
 
 def told_in_flops():
-    """Cases of an operator that arithmetic may bind, from 64 flops per byte to 256; two of them with 256."""
+    """Cases of an operator that arithmetic may bind, from 64 flops per byte to 256."""
     records = []
     for heads, keys, ns in ((64, 128, 1e3), (16, 512, 4e3), (2, 512, 8e2)):
         case = softmax_case(shape=(1, heads, keys, 64))
