@@ -89,6 +89,11 @@ def _turns(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module")
+def module_path(tmp_path_factory):
+    return tmp_path_factory.mktemp("module")
+
+
 @pytest.fixture(scope="session")
 def whole_run(tmp_path_factory):
     """A project and a run there of everything of its own over four cases; eager and the roof are not selected."""

@@ -11,17 +11,16 @@ NS = 40_000.0
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("all")
+def site(module_path):
     for day in (1, 2, 3):
         records = []
         for case in (softmax_case(dtype="float16"), softmax_case(dtype="float32")):
             records += [timed(case, name, NS * (1.2 + (day == 3) / 9), tier="sealed") for name in ("mine", "other")]
             records.append(roof_of(case, NS))
         device = {**GPU, "name": "another", "uuid": f"GPU-{day}"}
-        stored(folder / "runs", run(records, run_id=f"r{day}", started=f"2026-01-0{day}T00:00:00Z", device=device))
-    assert cli.main(["site", *map(str, KEPT), str(folder / "runs"), "--output", str(folder / "site")]) == 0
-    return folder / "site"
+        stored(module_path / "runs", run(records, run_id=f"r{day}", started=f"2026-01-0{day}T00:00:00Z", device=device))
+    assert cli.main(["site", *map(str, KEPT), str(module_path / "runs"), "--output", str(module_path / "site")]) == 0
+    return module_path / "site"
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,8 @@ SHOWN = [line for b in blocks(PATH) if not b.language for line in b.text.splitli
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    made = two_runs(tmp_path_factory.mktemp("commands"))
+def recorded(module_path):
+    made = two_runs(module_path)
     (claims,) = (block for block in blocks(PATH) if block.language == "yaml")
     (made / "paper.yaml").write_text(claims.text.replace("my_softmax", "mine"))
     (made / "sent").mkdir()

@@ -24,8 +24,8 @@ CELL = {"right": "PASSED", "wrong": "INCORRECT", "crashes": "CRASHED", "hangs": 
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with Server(tmp_path_factory.mktemp("serve"), "--most-waiting", "5", "--timeout", "20") as server:
+def server(module_path):
+    with Server(module_path, "--most-waiting", "5", "--timeout", "20") as server:
         yield server
 
 

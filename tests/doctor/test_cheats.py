@@ -45,18 +45,17 @@ def ended(status, reason):
 
 
 @pytest.fixture(scope="module")
-def examined(tmp_path_factory):
-    folder, said, errors = tmp_path_factory.mktemp("examined"), io.StringIO(), io.StringIO()
-    found = {}
+def examined(module_path):
+    said, errors, found = io.StringIO(), io.StringIO(), {}
     really = examples.outcomes
     with pytest.MonkeyPatch.context() as patch, pools.warmed(), redirect_stdout(said), redirect_stderr(errors):
-        patch.chdir(folder)
+        patch.chdir(module_path)
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         patch.setattr(device, "gpus", lambda: ())
         patch.setattr(examples, "outcomes", lambda card: found.update(really(card)) or found)
         code = cli.main(["doctor", "--contests", "2"])
     assert errors.getvalue() == ""
-    assert list(folder.iterdir()) == []
+    assert list(module_path.iterdir()) == []
     return code, said.getvalue(), found
 
 

@@ -32,8 +32,8 @@ def made(folder, *options):
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("alone"))
+def alone(module_path):
+    return made(module_path)
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,9 @@ SLOWER = "::error title=softbench%3A mine%3A slower::softmax-float32-16x256: +20
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(module_path):
     broken = "from softbench import implementation\n\ndef (\n"
-    return project(tmp_path_factory.mktemp("github"), evil=EVIL, own_broken=broken)
+    return project(module_path, evil=EVIL, own_broken=broken)
 
 
 def on_github(folder, *arguments, **environment):

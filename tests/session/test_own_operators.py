@@ -11,6 +11,8 @@ from support.projects import SHAPES, bench, record_lines
 from softbench.model import Status
 from softbench.records import store
 
+PROFILE = "--softbench-profile=gelu"
+
 
 def statuses(folder):
     _, *cells = record_lines(folder)
@@ -27,9 +29,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def gelu_run(tmp_path_factory):
-    folder = own_operators.project(tmp_path_factory.mktemp("gelu"))
-    return folder, bench(folder, "--softbench-profile=gelu", "--softbench-seed=1", code=1).stdout
+def gelu_run(module_path):
+    folder = own_operators.project(module_path)
+    return folder, bench(folder, PROFILE, "--softbench-seed=1", code=1).stdout
 
 
 def test_the_right_kernel_is_ranked_and_wrong_ones_are_incorrect(gelu_run):
@@ -62,7 +64,7 @@ def test_a_changed_operator_is_another_question(gelu_run, folder, monkeypatch, s
     assert store.read(path).passport.operators == {"gelu": tuple(GELU.splitlines())}
     Path("operators/gelu.py").write_text(GELU.replace("elementwise", "relative"))
     for option, words in (("resume", "cannot be resumed"), ("baseline", "has none of the cells of this run")):
-        refused = bench(folder, "--softbench-profile=gelu", f"--softbench-{option}=latest", code=4)
+        refused = bench(folder, PROFILE, f"--softbench-{option}=latest", code=4)
         assert f"{words}: the operator gelu has changed since" in refused.stdout + refused.stderr
     text = re.sub(r'"operator_hash":"\w{16}"', '"operator_hash":"0000000000000000"', path.read_text())
     Path("reports/other.jsonl").write_text(text.replace(path.name.removesuffix(".jsonl"), "other"))
@@ -95,7 +97,7 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, 
     tmp_path.mkdir()
     own_operators.project(tmp_path)
     (tmp_path / "operators" / "gelu.py").write_text(GELU.replace(old, new))
-    done = bench(tmp_path, "--softbench-profile=gelu", "-k", "gelu_erf", code=4)
+    done = bench(tmp_path, PROFILE, "-k", "gelu_erf", code=4)
     (line,) = (line for line in done.stdout.splitlines() if "operators/gelu.py:11: gelu: " in line)
     assert words in line
     assert len(record_lines(tmp_path)) == 1
@@ -103,7 +105,7 @@ def test_an_operator_that_contradicts_itself_judges_nothing(tmp_path, old, new, 
 
 def test_operators_are_named_by_folder_and_never_among_kernels(folder):
     (folder / "operators").rename(folder / "law")
-    collect = ("--softbench-profile=gelu", "--collect-only", "-q")
+    collect = (PROFILE, "--collect-only", "-q")
     assert "'gelu' is not an operator" in bench(folder, *collect).stderr
     assert "gelu-float32-16x256::gelu_erf" in bench(folder, *collect, "--softbench-operators=law").stdout
     (folder / "law").rename(folder / "kernels" / "law")
@@ -134,7 +136,7 @@ def test_a_kernel_that_errs_on_a_hard_input_alone_is_named(folder):
 
 
 def test_debugging_a_cell_of_an_own_operator(folder):
-    bench(folder, "--softbench-profile=gelu", "--softbench-debug", "-k", "float32 and gelu_erf", code=0)
+    bench(folder, PROFILE, "--softbench-debug", "-k", "float32 and gelu_erf", code=0)
 
 
 def test_integers_and_bools_are_judged_exactly_and_ties_either_way(tmp_path):

@@ -22,8 +22,8 @@ OTHER = softmax_case(4, 256, "float32")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    folder = project(tmp_path_factory.mktemp("measured"))
+def measured(module_path):
+    folder = project(module_path)
     done = bench(folder, "-k", "own_right", BUDGET, code=0)
     assert " against " not in done.stdout
     return folder

@@ -20,8 +20,8 @@ def pytest_unconfigure():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = project(tmp_path_factory.mktemp("terminal"), own=KERNELS + KERNEL)
+def folder(module_path):
+    made = project(module_path, own=KERNELS + KERNEL)
     (made / "conftest.py").write_text(WITNESS)
     return made
 

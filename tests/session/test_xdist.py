@@ -25,8 +25,8 @@ def command(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def spread_run(tmp_path_factory):
-    made = Command(tmp_path_factory.mktemp("spread"))
+def spread_run(module_path):
+    made = Command(module_path)
     return made, made.run("-n", "2", "-v", CUDA_VISIBLE_DEVICES="2,0,1")
 
 
@@ -38,7 +38,7 @@ def test_a_case_stays_on_one_gpu_and_the_run_is_one_file(spread_run):
     assert {card for _, card in used} == set(header["device"]["gpus"]) == {"GPU-2", "GPU-0"}
     assert {(rows, f"GPU-{visible}") for rows, visible, _ in made.log()} == used
     assert len(made.log()) == len(used) == CASES
-    assert made.cases_in_file() == ROWS
+    assert made.rows() == ROWS
     names = [cell["variant"]["implementation"] for cell in cells]
     assert len(names) == CASES * 7
     assert names[:7] == names[7:14]
@@ -80,7 +80,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
     (command.folder / "log").unlink()
     text = command.run("-n", "2", f"--softbench-resume={run_id}")
     assert {rows for rows, *_ in command.log()} == {2, 32}
-    assert command.cases_in_file() == ROWS
+    assert command.rows() == ROWS
     assert len(command.records()) == 1 + CASES * 7
     assert command.records()[0]["cases"] == CASES
     assert "30 passed" in text
@@ -90,7 +90,7 @@ def test_a_killed_worker_costs_its_case_and_resuming_measures_it(command):
 def test_a_killed_controller_loses_no_case(command):
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "3")
-    until(lambda: len(command.log()) >= 6 and len(command.cases_in_file()) == 4, 30)
+    until(lambda: len(command.log()) >= 6 and len(command.rows()) == 4, 30)
     process.kill()
     until(lambda: processes(command.mark) == [], 2)
     process.communicate()
@@ -98,7 +98,7 @@ def test_a_killed_controller_loses_no_case(command):
     (command.folder / "log").unlink()
     command.run("--softbench-resume=latest")
     assert {rows for rows, *_ in command.log()} == {2, 4}
-    assert sorted(command.cases_in_file()) == ROWS
+    assert sorted(command.rows()) == ROWS
     assert len(command.records()) == 1 + CASES * 7
 
 
@@ -106,7 +106,7 @@ def test_ctrl_c_keeps_what_is_done(command):
     """To the controller alone, as from a script, while both workers are busy."""
     (command.folder / "asleep").write_text("2 4")
     process = command.start("-n", "2")
-    until(lambda: len(command.log()) == 3 and command.cases_in_file() == [1], 30)
+    until(lambda: len(command.log()) == 3 and command.rows() == [1], 30)
     process.send_signal(signal.SIGINT)
     sent = time.time()
     text, _ = process.communicate(timeout=30)
@@ -115,7 +115,7 @@ def test_ctrl_c_keeps_what_is_done(command):
     for rows in (2, 4):  # pytest-xdist by itself waits for five seconds
         assert float((command.folder / f"interrupted-{rows}").read_text()) - sent < 3
     assert processes(command.mark) == []
-    assert command.cases_in_file() == [1]
+    assert command.rows() == [1]
 
 
 def test_a_full_disk_ends_the_run_and_says_why(command):
@@ -171,7 +171,7 @@ def test_two_hosts_make_one_run_and_say_how_their_cards_differ(command):
     header, *cells = command.records()
     assert header["device"]["hosts"] == {"a": ["GPU-0"], "b": ["GPU-b0"]}
     assert set(header["device"]["gpus"]) == {cell["gpu"] for cell in cells} == {"GPU-0", "GPU-b0"}
-    assert (command.cases_in_file(), len(cells)) == (ROWS, CASES * 7)
+    assert (command.rows(), len(cells)) == (ROWS, CASES * 7)
     assert len(store.read(command.file()).repeats) == 10
     assert "2 x NVIDIA H200, a worker each, on the hosts a, b" in text
     page = command.file().with_suffix(".html").read_text()
@@ -184,7 +184,7 @@ def test_a_host_that_dies_costs_what_it_was_measuring(command):
     """It dies after all others have ended: the case that it was to measure next goes to a new worker."""
     (command.folder / "asleep").write_text("2")
     process = command.start(*HOSTS, "-k", "own_right")
-    until(lambda: len(command.log()) == 5 and command.cases_in_file() == [1, 4, 16, 32], 30)
+    until(lambda: len(command.log()) == 5 and command.rows() == [1, 4, 16, 32], 30)
     (command.folder / "b-is-down").touch()
     os.kill(next(pid for rows, _, pid in command.log() if rows == 2), signal.SIGKILL)
     (command.folder / "asleep").unlink()
@@ -193,11 +193,11 @@ def test_a_host_that_dies_costs_what_it_was_measuring(command):
     assert process.returncode == 1, text
     assert text.count(f"softbench: b is gone; others go on, and {resume} measures what it was measuring\n") == 1
     assert f"\n5 of {CASES} cases: the run was ended early;" in text
-    assert command.cases_in_file() == [1, 4, 8, 16, 32]
+    assert command.rows() == [1, 4, 8, 16, 32]
     (command.folder / "b-is-down").unlink()
     command.run(*HOSTS, "-k", "own_right", resume)
     assert [rows for rows, *_ in command.log()[6:]] == [2]
-    assert (command.cases_in_file(), len(command.records())) == (ROWS, 1 + CASES * 3)
+    assert (command.rows(), len(command.records())) == (ROWS, 1 + CASES * 3)
 
 
 def test_a_host_with_other_sources_ends_the_run(command):

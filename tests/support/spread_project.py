@@ -154,5 +154,5 @@ class Command:
         (path,) = (self.folder / "reports").glob("*.jsonl")
         return path
 
-    def cases_in_file(self):
+    def rows(self):
         return list(dict.fromkeys(cell["case"]["shape"][0] for cell in self.records()[1:]))
