@@ -10,7 +10,7 @@ from typing import Any
 
 from softbench.cases.operators.outputs import as_tuple, lazy
 from softbench.measure.sealed import driver
-from softbench.measure.sealed.addresses import without
+from softbench.measure.sealed.addresses import overlap, without
 from softbench.measure.sealed.driver import ATTRIBUTE_BYTES, COPY, EMPTY, FILL, KERNEL, KernelParams
 from softbench.measure.sealed.handover import Builder, Function, HandOver, Node, Output, Stretch, Unit
 from softbench.measure.sealed.images import Images
@@ -86,7 +86,7 @@ class Capture:
         """
         held = [(address, 1) for unit in self._units for call in unit.inputs for address in call if address]
         held += [(y.address, y.size) for unit in self._units for outputs in unit.outputs for y in outputs]
-        spaces = [block for block in used if not any(_overlap(block, other) for other in held)]
+        spaces = [block for block in used if not any(overlap([block, other]) for other in held)]
         if sum(size for _, size in spaces) > MOST_WORKSPACE_BYTES:
             raise Unsealable(f"its workspaces take {sum(size for _, size in spaces) >> 20} MiB")
         workspaces = tuple((a, size, self._builder.add(driver.read_bytes(a, size)).start) for a, size in spaces)
@@ -208,10 +208,6 @@ def _slack(unit: Unit, used: Sequence[tuple[int, int]], allocated: Sequence[tupl
     block, held = dict(used), list(allocated)
     ends = {(y.address + y.size, y.address + block[y.address]) for call in unit.outputs for y in call if y.address in block}
     return tuple(part for end, last in sorted(ends) for part in without((end, last - end), held))
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
 
 
 def _words(raw: bytes) -> Iterator[int]:
