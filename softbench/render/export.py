@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from softbench.analysis.document import Dataset, Document, Heading, Lines
 from softbench.analysis.leaderboard import Board, datasets
-from softbench.analysis.leaderboard.formatting import legend, outcome_counts, rate_title, section_title, sections, unfinished
+from softbench.analysis.leaderboard.formatting import Outcomes, legend, outcomes, rate_title, section_title, sections, unfinished
 from softbench.analysis.leaderboard.headline import verdict
 from softbench.analysis.leaderboard.machines import ACROSS, Machine, shares
 from softbench.analysis.leaderboard.remarks import clock_note
-from softbench.render.tables import OUTCOMES, open_note, ranking_header, standing_row, summary_rows
+from softbench.render.tables import open_note, ranking_header, standing_row, summary_rows
 
 SCHEMA = 1
 """Number of the format of `json_text`: another one if a column goes or changes."""
@@ -41,8 +41,8 @@ def ranking(board: Board) -> list[str]:
             rows = [standing_row(standing, board) for standing in board.standings(operator)]
             parts += [f"**{operator}**"] if len(board.operators) > 1 and rows else []
             parts += [table_markdown(ranking_header(board), rows)] if rows else []
-    elif rows := [[s.operator, s.implementation, *map(str, outcome_counts(board, s))] for s in board.ranking]:
-        parts.append(table_markdown(["operator", "implementation", *OUTCOMES], rows))
+    elif rows := [[s.operator, s.implementation, *map(str, outcomes(board, s))] for s in board.ranking]:
+        parts.append(table_markdown(["operator", "implementation", *Outcomes._fields], rows))
     return parts + [escaped(open_note(board, standing)) for standing in board.ranking if standing.open_cases]
 
 

@@ -12,6 +12,7 @@ from softbench.analysis.leaderboard import Board, CaseBoard, Cell, Standing, by_
 from softbench.analysis.leaderboard.estimates import plus_minus
 from softbench.analysis.leaderboard.formatting import (
     FIGURES,
+    Outcomes,
     SectionKey,
     baseline_text,
     cell_figures,
@@ -19,7 +20,7 @@ from softbench.analysis.leaderboard.formatting import (
     legend,
     milliseconds,
     names,
-    outcome_counts,
+    outcomes,
     rate_title,
     section_title,
     sections,
@@ -40,8 +41,6 @@ from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.model import OPEN, Case
 from softbench.texts import cut
 
-OUTCOMES = ("passed", "checked", "compiled", "failed", "declared", "refused")
-"""Of `outcome_counts`."""
 WIDTH = 120
 GAP = "  "
 FOLDED = 3
@@ -118,8 +117,8 @@ def weighted_total(standing: Standing) -> str:
 
 
 def correctness_table(board: Board, width: int) -> str:
-    rows = [[s.operator, short(s.implementation), *map(str, outcome_counts(board, s))] for s in board.ranking]
-    return _folded([("operator", "implementation", *OUTCOMES), *rows], (0, 1), 2, width)
+    rows = [[s.operator, short(s.implementation), *map(str, outcomes(board, s))] for s in board.ranking]
+    return _folded([("operator", "implementation", *Outcomes._fields), *rows], (0, 1), 2, width)
 
 
 def case_table(board: Board, case: Case, width: int = WIDTH) -> str:

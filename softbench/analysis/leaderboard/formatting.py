@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from softbench.analysis.leaderboard.board import Board, CaseBoard, Cell, Standing, is_declared
 from softbench.model import OPEN, Case, Passport, Record, Status
@@ -40,19 +41,29 @@ def failures(undeclared: int, declared: int) -> str:
     return f"{undeclared + declared} failed ({declared} as declared)"
 
 
-def outcome_counts(board: Board, standing: Standing) -> tuple[int, int, int, int, int, int]:
-    """Cells of one implementation: passed, checked, compiled, failed, declared failures, refused."""
-    cases = [case for case in board.cases if case.case.operator == standing.operator]
-    records = [case.cells[standing.implementation].record for case in cases if standing.implementation in case.cells]
-    words = [record.status.value for record in records]
-    return (
-        words.count("PASSED"),
-        words.count("CHECKED"),
-        words.count("COMPILED"),
-        sum(record.status.is_failure and not is_declared(record) for record in records),
-        sum(is_declared(record) for record in records),
-        sum(record.status.is_refusal for record in records),
-    )
+class Outcomes(NamedTuple):
+    """Numbers of cells; a declared failure is not among the failed ones."""
+
+    passed: int
+    checked: int
+    compiled: int
+    failed: int
+    declared: int
+    refused: int
+
+    @property
+    def right(self) -> int:
+        return self.passed + self.checked + self.compiled
+
+
+def outcomes(board: Board, *standings: Standing) -> Outcomes:
+    """The cells of some implementations."""
+    wanted = {(s.operator, s.implementation) for s in standings}
+    records = [cell.record for case in board.cases for name, cell in case.cells.items() if (case.case.operator, name) in wanted]
+    statuses, declared = [record.status for record in records], sum(map(is_declared, records))
+    passed, checked, compiled = map(statuses.count, (Status.PASSED, Status.CHECKED, Status.COMPILED))
+    failed, refused = sum(s.is_failure for s in statuses) - declared, sum(s.is_refusal for s in statuses)
+    return Outcomes(passed, checked, compiled, failed, declared, refused)
 
 
 def who(records: Iterable[Record]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from softbench.analysis.leaderboard import estimates
 from softbench.analysis.leaderboard.board import Board, Standing
 from softbench.analysis.leaderboard.estimates import Estimate
-from softbench.analysis.leaderboard.formatting import baseline_text, failures, interval_text, outcome_counts, plural, short
+from softbench.analysis.leaderboard.formatting import baseline_text, failures, interval_text, outcomes, plural, short
 from softbench.analysis.leaderboard.ranks import versus
 from softbench.analysis.leaderboard.tiers import scored_of
 
@@ -104,9 +104,9 @@ def undecided_note(board: Board) -> str:
 def _verdict(board: Board, operator: str, where: str) -> str:
     standings = board.standings(operator)
     if all(standing.score is None for standing in standings):
-        total = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
-        right, failed = sum(total[:3]), failures(total[3], total[4])
-        return f"Nothing of {operator} was timed: {plural(right, 'cell')} right, {failed}, {total[5]} refused."
+        total = outcomes(board, *standings)
+        failed = failures(total.failed, total.declared)
+        return f"Nothing of {operator} was timed: {plural(total.right, 'cell')} right, {failed}, {total.refused} refused."
     first = best(board, operator)
     if first is None:
         return f"Nobody leads {operator}: every timed implementation fails a hard case or timed calls (†)."

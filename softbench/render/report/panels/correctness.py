@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, CaseBoard, Cell
-from softbench.analysis.leaderboard.formatting import outcome_counts, plural, short, status_text
+from softbench.analysis.leaderboard.formatting import Outcomes, outcomes, plural, short, status_text
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.render.report.contents import SIGNS, Contents, kind
 from softbench.render.report.html import EMPTY, Markup, join, name, panel, row_head, table, tag
 from softbench.render.report.panels.blocks import outcome
-from softbench.render.tables import OUTCOMES
 
 LEAD = (
     "Every output, in timed cases too, is compared as a whole with a float64 reference. Hard cases are inputs on which kernels are "
@@ -25,8 +24,8 @@ def correctness(contents: Contents) -> Markup:
 
 
 def _counts(board: Board) -> Markup:
-    counted = [(standing, dict(zip(OUTCOMES, outcome_counts(board, standing), strict=True))) for standing in board.ranking]
-    used = [word for word in OUTCOMES if any(counts[word] for _, counts in counted)]
+    counted = [(standing, outcomes(board, standing)._asdict()) for standing in board.ranking]
+    used = [word for word in Outcomes._fields if any(counts[word] for _, counts in counted)]
     many = len(board.operators) > 1
     rows = [
         [

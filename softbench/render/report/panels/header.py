@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from softbench.analysis.leaderboard import Board, Standing, headline
 from softbench.analysis.leaderboard.estimates import Estimate, bracketed, figure, plus_minus
-from softbench.analysis.leaderboard.formatting import failures, outcome_counts, plural, short, unfinished
+from softbench.analysis.leaderboard.formatting import failures, outcomes, plural, short, unfinished
 from softbench.analysis.leaderboard.status_groups import status_groups
 from softbench.render.report.contents import Contents
 from softbench.render.report.html import EMPTY, Markup, join, name, row_head, table, tag, typeset
@@ -94,7 +94,7 @@ def _each(contents: Contents) -> Markup:
     rows = []
     for operator in board.operators:
         standings, first, best = (board.standings(operator), headline.leader(board, operator), headline.best(board, operator))
-        counts = [outcome_counts(board, s) for s in ([first] if first else standings)]
+        counts = outcomes(board, *([first] if first else standings))
         cells: list[object] = []
         if first:
             found = headline.over_next(board, first)
@@ -104,7 +104,7 @@ def _each(contents: Contents) -> Markup:
         elif board.has_scores:
             none = f"undecided: {headline.undecided(board, operator)}" if best else "nobody"
             cells += [none, _score(best) if best else "-", "-", "-", "-"]
-        cells.append(f"{sum(sum(own[:3]) for own in counts)} of {sum(map(sum, counts))}")
+        cells.append(f"{counts.right} of {sum(counts)}")
         rows.append([row_head(tag("bdi", short(operator))), *(tag("td", cell, class_="label") for cell in cells)])
     header = header if board.has_scores else [header[0], header[-1]]
     totals = [card for operator in board.operators for card in _totals(board.standings(operator))]
@@ -148,22 +148,19 @@ def _score(own: Standing) -> str:
 
 def _is_right(board: Board, leader: Standing | None, standings: tuple[Standing, ...]) -> Markup:
     """Correctness of the leader, if there is one, then of all together; declared failures are failures."""
-    every = [sum(column) for column in zip(*(outcome_counts(board, s) for s in standings), strict=True)] or [0] * 6
-    right, (undeclared, declared, refused) = sum(every[:3]), every[3:]
-    failed = undeclared + declared
-    said = f"{right} right, {failures(undeclared, declared)}, {refused} refused"
+    every = outcomes(board, *standings)
+    said = f"{every.right} right, {failures(every.failed, every.declared)}, {every.refused} refused"
     if leader is None:
-        nothing = f"nothing failed but {plural(declared, 'cell')} as declared" if declared else "nothing failed"
-        answer = f"{plural(failed, 'cell')} failed" if undeclared else nothing
-        return _answer("Is all right", answer, f"of {plural(right + failed + refused, 'cell')} {said}")
-    counts = outcome_counts(board, leader)
-    asked, passed = sum(counts), sum(counts[:3])
+        nothing = f"nothing failed but {plural(every.declared, 'cell')} as declared" if every.declared else "nothing failed"
+        answer = f"{plural(every.failed + every.declared, 'cell')} failed" if every.failed else nothing
+        return _answer("Is all right", answer, f"of {plural(sum(every), 'cell')} {said}")
+    counts = outcomes(board, leader)
     hard = [case for case in board.cases if case.case.operator == leader.operator and not case.case.timed]
     own = sum(leader.implementation in case.cells for case in hard)
     none = f"no hard case, of {len(hard)} here, was put to it" if hard else "this run holds no hard case"
     checked = f"{plural(own, 'hard case')} among them" if own else none
     question = join(["Is ", name(leader.implementation), " right"])
-    return _answer(question, f"{passed} of {plural(asked, 'case')}", checked, f"everybody's cells: {said}")
+    return _answer(question, f"{counts.right} of {plural(sum(counts), 'case')}", checked, f"everybody's cells: {said}")
 
 
 def _trust(contents: Contents) -> Markup:
