@@ -1,8 +1,8 @@
 """Runs over time: the score of each implementation, chosen cells, and the steps at which something changed. Pure.
 
 A cell is compared with the run of its last step, not with the previous run, so that a slow loss is found as soon as it shows.
-A step is a change of status, or a change of time over the roof's (`compare`) of at least STEP whose interval excludes 0. A score
-follows from all timed cases of a run, so scores over different cases are not joined, nor values of an operator with another file.
+A score follows from all timed cases of a run, so scores over different cases are not joined, nor values of an operator with
+another file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

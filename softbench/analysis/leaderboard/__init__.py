@@ -1,16 +1,10 @@
 """The records of a run as its ranked board. Pure: no I/O, no clock, no torch.
 
-**Rank in a case.** The leader is the entrant that no later one beats. An entrant whose interval against the leader
-holds 1 shares its rank: "=" where they are tied, "?" where the order is unknown. The others are ranked below in the same way.
+docs/measuring.md has the ranks of a case ("Intervals and ranks") and the score ("Roof, bandwidth, score"). Also in a score:
 
-**Score** = geometric mean of % of roof over all timed cases. Passes count as measured; refusing a case costs:
-
-- A case that an entrant did not pass with a time of the ranking clock counts half of the slowest pass there (the
-  reference's included), and never more than half of the entrant's own slowest pass, or the slowest kernel would gain.
-- A case that nobody passed counts half of the entrant's own slowest pass.
+- The slowest pass of a case may be the reference's. Where nobody passed, half of the entrant's own slowest pass counts.
+- A missing pass never counts more than that, or the slowest kernel would gain.
 - In a case without a roof the fastest pass serves as the roof.
-
-**Tiers** decide before that which times count: `softbench.analysis.leaderboard.tiers`.
 
 An entrant without a timed pass has no score and no rank. One gets a dagger everywhere and no rank if a variant of it fails an
 untimed (hard) case, declared or not, or was right in the check of a timed case and wrong in its timed calls.

@@ -1,8 +1,4 @@
-"""What a kernel does more of than another of its case, by hardware counters.
-
-A difference is named if it is at least MORE times the other's count, and could cost a tenth of the time in which the other reads,
-and 0.3 µs.
-"""
+"""What a kernel does more of than another of its case, by hardware counters: docs/measuring.md, "What differs"."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

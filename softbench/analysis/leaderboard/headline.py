@@ -25,11 +25,7 @@ def verdict(board: Board) -> str:
 
 
 def leader(board: Board, operator: str) -> Standing | None:
-    """The leader of an operator: the best score, if it is known to be the fastest, or tied for it, in at least one case, and is
-    not as fast as the next, as far as the intervals tell.
-
-    Without rivals, the only one that is ranked. None if nobody leads.
-    """
+    """The leader of an operator (docs/measuring.md, "Who leads"); without rivals, the only ranked one. None if nobody leads."""
     first = best(board, operator)
     if first is None or not contested(board, operator):
         return first

@@ -1,8 +1,6 @@
-"""How far a time is believed, from all runs.
+"""How far a time is believed, from all runs; docs/commands.md, "Site", has the words.
 
-*reproduced*  A run of another card of that model, of the same source, took the same time over the roof's, within their interval.
-*claimed*     Only its sender measured it: a run that was sent can name any tier.
-*sealed*, *open*  Its tier; a time from before there were tiers is open.
+A run that was sent can name any tier. A time from before there were tiers is open.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Who leads each case, and each kind of cases, since when: only what is sealed or reproduced makes a record.
+"""Who leads each case, and each kind of cases, since when.
 
 A lead passes on beyond the intervals only, so that two equals do not take turns. What was sent and is not reproduced changes none.
 """

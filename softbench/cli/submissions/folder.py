@@ -1,9 +1,6 @@
 """The files of a submission, and whether one can be believed. Its content is data: nothing of it is executed, imported or changed.
 
-    RUN_ID/manifest.json             {"schema": 1, "run_id": RUN_ID, "files": {PATH: SHA-256}}
-    RUN_ID/run.jsonl.xz              the passport and the newest record of each cell
-    RUN_ID/sources/FAMILY/PATH       the sources of each family that took part
-
+docs/commands.md, "Submissions", has the files. The manifest is {"schema": 1, "run_id": RUN_ID, "files": {PATH: SHA-256}}.
 Files are read by the names that their folder lists, never by a name that a file gives.
 """
 

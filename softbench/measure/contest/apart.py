@@ -1,8 +1,4 @@
-"""A case in which processes were ended from outside: it is unknown by whom, so the entrants concerned are measured again, alone.
-
-With a namespace per worker no implementation can end another's process. Without one, a process that was killed or stopped by a
-signal may be the victim of a rival, or of the system when memory ran out.
-"""
+"""A case in which processes were ended from outside, perhaps by a rival: docs/measuring.md, "Other processes"."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,6 @@
-"""Several GPUs: every worker of pytest-xdist measures on a GPU of its own, and the controller merges their records into one run.
+"""Several GPUs, by pytest-xdist: docs/design.md, "Several GPUs".
 
-A case stays on one GPU with all its entrants: only what was timed on one GPU in the same rounds is compared. Without a GPU
-workers check in parallel, and take turns when something is timed (`softbench.measure.device_lock`).
+Without a GPU workers check in parallel, and take turns when something is timed (`softbench.measure.device_lock`).
 """
 
 from softbench.session.multi_gpu.controller import Controller
