@@ -20,10 +20,9 @@ from softbench.records import comparable
 
 STEP = 0.01
 """The least change of a cell that is a step; among hundreds of cells smaller ones occur by chance."""
-
-
 T = TypeVar("T")
 P = TypeVar("P")
+R = TypeVar("R", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -73,16 +72,25 @@ def trace(runs: Sequence[Run], cells: str = "") -> tuple[History, ...]:
 
     A run that only checked takes part: a wrong output that it found is a step, and it has no score.
     """
-    by_time = sorted(runs, key=lambda run: (run.passport.started, run.passport.run_id))
-    groups = comparable.grouped(by_time, lambda a, b: comparable.is_same_machine(a.passport, b.passport))
-    return tuple(_history(group, [text for text in cells.split(",") if text]) for group in groups)
+    return tuple(_history(group, [text for text in cells.split(",") if text]) for group in by_machine(runs).values())
+
+
+def by_machine(runs: Iterable[R]) -> dict[tuple[str, ...], list[R]]:
+    """The runs of each clock and hardware by time; a run is anything with a passport."""
+    groups: dict[tuple[str, ...], list[R]] = {}
+    for run in sorted(runs, key=lambda run: (run.passport.started, run.passport.run_id)):
+        groups.setdefault(comparable.machine(run.passport), []).append(run)
+    return groups
+
+
+def titled(passport: Passport) -> str:
+    return f"{passport.device.get('name', 'unknown machine')}, {passport.ranking_clock} clock"
 
 
 def _history(runs: Sequence[Run], patterns: Sequence[str]) -> History:
     boards = [leaderboard.build(run) for run in runs]
-    passport = runs[-1].passport
     return History(
-        f"{passport.device.get('name', 'unknown machine')}, {passport.ranking_clock} clock",
+        titled(runs[-1].passport),
         tuple(run.passport for run in runs),
         tuple(len(board.timed) for board in boards),
         tuple(_scores(boards)),

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from softbench.analysis.compare import Move
 from softbench.analysis.compare.surroundings import Change, of_passports
-from softbench.analysis.history import STEP, History, Line, Point, Step, anchored
+from softbench.analysis.history import STEP, History, Line, Point, Step, anchored, by_machine, titled
 from softbench.analysis.leaderboard.formatting import dtype_text, plural
 from softbench.analysis.ledger import Entry, Kept, belief, move, why_apart
 from softbench.analysis.ledger.leads import Leads
 from softbench.model import stats
-from softbench.records import comparable
 
 ENOUGH = 0.5
 """Share of the newest run's cases that an earlier one must have to be compared: else few cases would be left to all."""
@@ -39,11 +38,8 @@ class Machine:
 def machines(runs: Sequence[Kept]) -> tuple[Machine, ...]:
     """One per machine, by title. The beliefs of all entries are judged first."""
     belief.judge(runs)
-    groups: dict[tuple[str, ...], list[Kept]] = {}
-    for run in sorted(runs, key=lambda run: (run.passport.started, run.passport.run_id)):
-        groups.setdefault(comparable.machine(run.passport), []).append(run)
-    last = {key: own[-1].passport for key, own in groups.items()}
-    titles = {key: f"{own.device.get('name', 'unknown machine')}, {own.ranking_clock} clock" for key, own in last.items()}
+    groups = by_machine(runs)
+    titles = {key: titled(own[-1].passport) for key, own in groups.items()}
     alike = Counter(titles.values())
     for key, title in titles.items():
         own = hashlib.sha256(repr(key).encode()).hexdigest()[:6]
