@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from softbench.analysis.compare import FELL, OTHER, ROSE, UNSEALED, Pair, RunComparison, summary
-from softbench.analysis.compare.summary import REASON, TIMES, change_figures, change_text, percent, times, unusual, usual
+from softbench.analysis.compare.summary import FIGURES, REASON, change_text, figures, percent, unusual, usual
 from softbench.analysis.document import Document, Part, lines, table
 from softbench.analysis.leaderboard.formatting import first_line, plural, short, status_text
 
 CHANGED = (FELL, "slower", "faster", ROSE, OTHER)
-_HEADER = ("what", "case", "implementation", "change", "interval", *TIMES, "note")
+_HEADER = ("what", "case", "implementation", *FIGURES, "note")
 
 
 def document(comparison: RunComparison, limit: float | None = None) -> Document:
@@ -60,4 +60,4 @@ def _row(cell: Pair, known: Collection[str]) -> Sequence[str]:
     if cell.moved:
         reason = short(first_line(b.record.reason or a.record.reason), REASON)
         note = f"{status_text(a.record)}, now {status_text(b.record)}" + (f": {reason}" if reason else "")
-    return (_word(cell), cell.case.id, short(cell.implementation), *change_figures(cell.change), *times(cell), note)
+    return (_word(cell), cell.case.id, short(cell.implementation), *figures(cell), note)

@@ -17,7 +17,7 @@ HOW = (
     "Change: time over the roof's, after against before. Slower, faster: its interval excludes 0; same: it holds 0 and reaches "
     "at most 0.5 % from the change; cannot tell: farther. % before, % after: of roof."
 )
-TIMES = ("ms before", "ms after", "% before", "% after")
+FIGURES = ("change", "interval", "ms before", "ms after", "% before", "% after")
 COLUMNS = (
     *("case", "implementation", "moved", "status_before", "status_after", "verdict", "ratio", "low", "high"),
     *("placements", "latency_ns_before", "latency_ns_after", "percent_of_roof_before", "percent_of_roof_after"),
@@ -53,13 +53,13 @@ def document(comparison: RunComparison, whole: bool = False, fold: bool = False)
 
 def cells(comparison: RunComparison) -> Document:
     """For the author of a kernel who has changed a line: one row per cell that was asked for, and nothing else."""
-    header = ("case", "implementation", "what", "change", "interval", *TIMES)
+    header = ("case", "implementation", "what", *FIGURES)
     rows = []
     for cell in comparison.cells:
         if cell.after.record.role == "entrant":
             status = status_text(cell.after.record)
             word = f"{cell.moved}: {status}" if cell.moved else cell.verdict or status
-            rows.append((cell.case.id, short(cell.implementation), word, *change_figures(cell.change), *times(cell)))
+            rows.append((cell.case.id, short(cell.implementation), word, *figures(cell)))
     return [*table("Since the last run", header, rows, left=(0, 1, 2), labels=2), *lines(*_not_compared(comparison))]
 
 
@@ -223,22 +223,20 @@ def _mostly(name: str, cells: Iterable[Pair]) -> str:
 
 
 def _changes(word: str, cells: Sequence[Pair], known: Collection[str], folded: bool) -> list[Part]:
-    header = ("case", "implementation", "change", "interval", *TIMES, "notes")
-    rows = []
-    for cell in cells:
-        who = (cell.case.id, short(cell.implementation))
-        rows.append((*who, *change_figures(cell.change), *times(cell), unusual(cell, known)))
+    header = ("case", "implementation", *FIGURES, "notes")
+    rows = [(cell.case.id, short(cell.implementation), *figures(cell), unusual(cell, known)) for cell in cells]
     over = " over the roof" if cells[0].is_changed else ""
     title = f"{word.capitalize()}{over}: {plural(len(cells), 'cell')}"
     return table(title, header, rows, left=(0, 1, 8), folded=folded, labels=2)
 
 
-def times(cell: Pair) -> tuple[str, ...]:
-    """Under `TIMES`; the shares of a changed cell have digits enough to differ, at most four."""
+def figures(cell: Pair) -> tuple[str, ...]:
+    """Under `FIGURES`; the shares of a changed cell have digits enough to differ, at most four."""
     both = (cell.before, cell.after)
     texts = (number(x.latency_ns, milliseconds) + " w" * x.is_warm for x in both)
     shares = [[number(x.percent_of_roof, f"{{:.{places}f}}".format) for x in both] for places in (1, 2, 3, 4)]
-    return (*texts, *next((own for own in shares if own[0] != own[1] or not cell.is_changed), shares[0]))
+    share = next((own for own in shares if own[0] != own[1] or not cell.is_changed), shares[0])
+    return (*change_figures(cell.change), *texts, *share)
 
 
 def _uncontrolled(comparison: RunComparison) -> str:
