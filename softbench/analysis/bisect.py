@@ -11,6 +11,7 @@ from softbench.analysis.compare.summary import change_figures
 from softbench.analysis.document import Dataset, Document, lines, table
 from softbench.analysis.leaderboard import Cell, tiers
 from softbench.analysis.leaderboard.formatting import first_line, milliseconds, number, plural, short
+from softbench.analysis.leaderboard.ranks import last_of_both
 from softbench.model import Run, stats
 
 GOOD, BAD, OPEN = "good", "bad", "cannot tell"
@@ -73,11 +74,8 @@ def contests(run: Run, new: str, old: str) -> list[Contest]:
 
 def _log_ratios(a: Cell, b: Cell) -> tuple[float, ...]:
     """Of the last heat that both were in; none of a sealed time against an open one."""
-    if tiers.apart(a.record, b.record):
-        return ()
-    theirs = {samples.heat: samples for samples in b.samples}
-    pairs = ((own, theirs[own.heat]) for own in reversed(a.samples) if own.heat in theirs)
-    return next((tuple(stats.placement_ratios(*pair)) for pair in pairs), ())
+    heats = None if tiers.apart(a.record, b.record) else last_of_both(a.samples, b.samples)
+    return tuple(stats.placement_ratios(*heats)) if heats else ()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Two versions of an implementation in the same heats: `mine` against `mine@REVISION`, paired."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from softbench.analysis.compare import VERDICTS
@@ -8,6 +8,7 @@ from softbench.analysis.compare.summary import change_figures, percent
 from softbench.analysis.document import Document, table
 from softbench.analysis.leaderboard import tiers
 from softbench.analysis.leaderboard.formatting import milliseconds, plural, short, status_text
+from softbench.analysis.leaderboard.ranks import last_of_both
 from softbench.model import Case, Record, Run, Status, stats
 
 
@@ -57,20 +58,13 @@ def pairs(run: Run) -> list[VersionPair]:
         news = {r.variant.params: r for r in cells.get((case, name.partition("@")[0]), ()) if "@" in name}
         new, old = (next((r for r in records if r.clock(clock)), None) for records in (news.values(), olds))
         if new and old:
-            found.append(VersionPair(new, old, _change(new, old, clock)))
+            heats = None if tiers.apart(new, old) else last_of_both(new.clock(clock), old.clock(clock))
+            found.append(VersionPair(new, old, stats.compare(*heats) if heats else None))
         for then in olds:
             now = news.get(then.variant.params)
             if now and (not new or not old or now.status is not then.status):
                 found.append(VersionPair(now, then, None))
     return found
-
-
-def _change(new: Record, old: Record, clock: str) -> stats.Comparison | None:
-    """The comparison in the last heat that both were in."""
-    if tiers.apart(new, old):
-        return None
-    theirs = {samples.heat: samples for samples in old.clock(clock)}
-    return next((stats.compare(s, theirs[s.heat]) for s in reversed(new.clock(clock)) if s.heat in theirs), None)
 
 
 def document(found: Iterable[VersionPair], clock: str) -> Document:
@@ -83,14 +77,13 @@ def document(found: Iterable[VersionPair], clock: str) -> Document:
     return table("Against another version, in the same rounds", header, rows, left=(0, 1, 2), labels=2)
 
 
-def gate(found: Iterable[VersionPair], limit: float) -> str:
-    all_pairs = list(found)
-    if not all_pairs:
+def gate(found: Sequence[VersionPair], limit: float) -> str:
+    if not found:
         return "fails: no cell of two versions can be compared"
-    fell = sum(pair.fell for pair in all_pairs)
-    slower = sum(pair.fails(limit) for pair in all_pairs) - fell
+    fell = sum(pair.fell for pair in found)
+    slower = sum(pair.fails(limit) for pair in found) - fell
     if fell or slower:
         return f"fails: {plural(fell, 'cell')} fell, {plural(slower, 'cell')} slower by at least {percent(limit)}"
-    unclear = sum(pair.verdict == "cannot tell" and pair.change.high >= 1 + limit for pair in all_pairs if pair.change)
-    text = f"holds: of {plural(len(all_pairs), 'pair')} none fell, and none is slower by at least {percent(limit)}"
+    unclear = sum(pair.verdict == "cannot tell" and pair.change.high >= 1 + limit for pair in found if pair.change)
+    text = f"holds: of {plural(len(found), 'pair')} none fell, and none is slower by at least {percent(limit)}"
     return text + (f"; {plural(unclear, 'pair')} cannot be told" if unclear else "")

@@ -15,6 +15,16 @@ def latency_ns(heats: Heats) -> float:
     return stats.median([stats.per_launch_ns(samples) for samples in heats])
 
 
+def last_of_both(a: Heats, b: Heats) -> tuple[Samples, Samples] | None:
+    """The samples of the last heat that both were in."""
+    theirs = {samples.heat: samples for samples in b}
+    return next(((own, theirs[own.heat]) for own in reversed(a) if own.heat in theirs), None)
+
+
+def _compared(a: Heats, b: Heats) -> list[stats.Comparison]:
+    return [stats.compare(x, y) for x in a for y in b if x.heat == y.heat]
+
+
 def versus(a: Heats, b: Heats, anchors: Iterable[Heats] = ()) -> stats.Comparison:
     """Time of a over time of b, paired if both ran in one heat.
 
@@ -22,8 +32,7 @@ def versus(a: Heats, b: Heats, anchors: Iterable[Heats] = ()) -> stats.Compariso
     of the log-ratios, with the sum of the two intervals. Such an interval can call them different, never tied. Without an
     anchor the ratio is that of the medians and the verdict is "unknown".
     """
-    pairs = [stats.compare(x, y) for x in a for y in b if x.heat == y.heat]
-    if pairs:
+    if pairs := _compared(a, b):
         return max(pairs, key=lambda comparison: comparison.placements)
     legs = [leg for leg in (_leg(a, b, anchor) for anchor in anchors) if leg is not None]
     if not legs:
@@ -35,7 +44,7 @@ def versus(a: Heats, b: Heats, anchors: Iterable[Heats] = ()) -> stats.Compariso
 
 def _leg(a: Heats, b: Heats, anchor: Heats) -> tuple[float, float, float] | None:
     """Logs of (ratio, low, high) of time a / time b by one anchor; None if it was not in both heats."""
-    over_a, over_b = ([stats.compare(x, y) for x in anchor for y in side if x.heat == y.heat] for side in (a, b))
+    over_a, over_b = _compared(anchor, a), _compared(anchor, b)
     if not over_a or not over_b:
         return None
     x, y = over_a[0], over_b[0]
