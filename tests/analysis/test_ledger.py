@@ -17,7 +17,7 @@ def kept(day, *cells, card="GPU-a", sent=False, **changes):
     for name, ns, *more in cells:
         records.append(timed(CASE, name, ns, **{"tier": "sealed", **(more[0] if more else {})}))
     made = compared.day(day, *records, device={**GPU, "uuid": card}, **changes)
-    return Kept(made.passport, ledger.condense(made), sent=sent)
+    return Kept(made.passport, tuple(ledger.condense(made)), sent=sent)
 
 
 OPEN, NEW = {"tier": "open"}, {"variant": variant("mine", source_hash="1" * 8)}
@@ -71,7 +71,7 @@ def test_a_lead_passes_on_beyond_the_intervals():
 
 def test_a_leader_that_fails_now_leads_no_more():
     made = compared.day(2, roof_of(CASE, 4_000), ended(CASE, "a", Status.CRASHED, "died"))
-    failed = Kept(replace(made.passport, device=kept(1).passport.device), ledger.condense(made))
+    failed = Kept(replace(made.passport, device=kept(1).passport.device), tuple(ledger.condense(made)))
     first = kept(1, ("a", 5_000), ("b", 6_000))
     assert leads(first, replace(failed, sent=True)) == [("a", 0)]
     assert not machines([first, replace(failed, sent=True)])[0].histories["softmax"].steps

@@ -5,7 +5,7 @@ An entry keeps what two runs are compared by (`compare`): the logs of its time o
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -60,11 +60,7 @@ class Kept:
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def condense(run: Run) -> tuple[Entry, ...]:
-    return tuple(_entries(run))
-
-
-def _entries(run: Run) -> Iterator[Entry]:
+def condense(run: Run) -> Iterator[Entry]:
     card = str(run.passport.device.get("uuid", ""))
     for board in leaderboard.build(run).cases:
         for name, cell in board.by_implementation.items():
@@ -111,7 +107,7 @@ def moves(before: Iterable[Entry], after: Iterable[Entry]) -> list[Move]:
     return [found for old, new in pairs if old is not None and (found := move(old, new)) is not None]
 
 
-def plain(entries: Sequence[Entry]) -> dict[str, Any]:
+def plain(entries: Iterable[Entry]) -> dict[str, Any]:
     """The entries as data for JSON, each case once."""
     cases: dict[Case, int] = {}
     rows = [[cases.setdefault(entry.case, len(cases)), *(getattr(entry, name) for name in _STORED)] for entry in entries]
