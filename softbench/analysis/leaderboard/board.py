@@ -198,10 +198,7 @@ class Board:
 
     def find(self, case_id: str) -> CaseBoard:
         """The board of one case; KeyError where the run has no such case."""
-        for board in self.cases:
-            if board.case.id == case_id:
-                return board
-        raise KeyError(case_id)
+        return {board.case.id: board for board in self.cases}[case_id]
 
 
 def is_declared(record: Record) -> bool:

@@ -60,10 +60,8 @@ def _weighted(row: Standing, cases: Sequence[CaseBoard], baseline: str) -> Stand
 
 
 def _numbered(rows: Sequence[Standing]) -> list[Standing]:
-    first: dict[float, int] = {}
-    for place, score in enumerate((row.score for row in rows if row.score is not None and not row.failed_hard), start=1):
-        first.setdefault(score, place)
-    return [replace(row, rank=None if row.score is None or row.failed_hard else first[row.score]) for row in rows]
+    scores = [row.score for row in rows if row.score is not None and not row.failed_hard]
+    return [replace(row, rank=None if row.failed_hard or row.score is None else scores.index(row.score) + 1) for row in rows]
 
 
 def _standing(
