@@ -97,29 +97,24 @@ _OPTIONS = (
 )
 _REPEATED = ("operators", "impls", "against")
 _FLAGS = (
-    ("--softbench", "run the benchmark: check, time and rank every implementation"),
-    ("--softbench-full-size", "without a GPU: run the cases as shapes.yaml has them, and cut no rows off"),
-    ("--softbench-any-gpu", "run on any GPU, in spite of --softbench-expect-gpu"),
-    ("--softbench-debug", "check one cell in this process, for a debugger; nothing is timed or recorded"),
-    (
-        "--softbench-quick",
-        f"a first answer: {QUICK_BUDGET_S:g} s per case, and of the bundled implementations only those that -k names",
-    ),
-    ("--softbench-watch", "run again whenever a source of an implementation is saved, and show what changed"),
-    ("--softbench-ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
-    ("--softbench-traffic", "count the bytes that each kernel moves, with ncu; half a minute more per case"),
-    ("--softbench-device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
-    ("--softbench-no-page", "write no page (about 2 MB) at the end; softbench report RUN makes it from the records"),
-    ("--softbench-registers", "build each timed kernel once more and record its registers, stack and shared memory"),
+    ("full-size", "without a GPU: run the cases as shapes.yaml has them, and cut no rows off"),
+    ("any-gpu", "run on any GPU, in spite of --softbench-expect-gpu"),
+    ("debug", "check one cell in this process, for a debugger; nothing is timed or recorded"),
+    ("quick", f"a first answer: {QUICK_BUDGET_S:g} s per case, and of the bundled implementations only those that -k names"),
+    ("watch", "run again whenever a source of an implementation is saved, and show what changed"),
+    ("ladders", "with the rungs of all ladders, which otherwise take part only if they are named"),
+    ("traffic", "count the bytes that each kernel moves, with ncu; half a minute more per case"),
+    ("device-clock", "also time each kernel's own span, by torch's profiler in separate processes"),
+    ("no-page", "write no page (about 2 MB) at the end; softbench report RUN makes it from the records"),
+    ("registers", "build each timed kernel once more and record its registers, stack and shared memory"),
 )
-_SET = ("any-gpu", "traffic", "device-clock", "registers", "no-page", "full-size", "debug", "quick", "watch")
-"""Those of them that are settings."""
 
 
 def add_options(group: Any) -> None:
     """Declare the options on pytest's option group."""
-    for flag, text in _FLAGS:
-        group.addoption(flag, action="store_true", help=text)
+    group.addoption("--softbench", action="store_true", help="run the benchmark: check, time and rank every implementation")
+    for name, text in _FLAGS:
+        group.addoption(f"--softbench-{name}", action="store_true", help=text)
     for name, metavar, text in _OPTIONS:
         repeats: dict[str, Any] = {"action": "append", "default": []} if name in _REPEATED else {"default": ""}
         group.addoption(f"--softbench-{name}", metavar=metavar, help=text, **repeats)
@@ -166,7 +161,7 @@ def read(config: Any, preferred: str, profile_of: Callable[[Path, str], str] = l
         drawn=_drawn("drawn", option("drawn"), 0, MOST_DRAWN),
         drawn_from=_drawn("drawn-from", option("drawn-from"), DEFAULT_DRAWN_FROM, GREATEST_SEED),
         selection=_selection(",".join(profiles), option),
-        **{name.replace("-", "_"): option(name) for name in _SET},
+        **{name.replace("-", "_"): option(name) for name, _ in _FLAGS if name != "ladders"},
     )
 
 
