@@ -63,6 +63,17 @@ def folders(what: str) -> Argument:
     return argument("--impls", metavar="DIR", action="append", default=[], help=f"{what}; can be repeated")
 
 
+def whole(what: str, least: int, most: int, more: str = "") -> Callable[[str], int]:
+    """What argparse reads a whole number by, from least to most."""
+
+    def read_number(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most)) and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r:.20} is no {what}; give {least} to {most}{more}")
+        return int(text)
+
+    return read_number
+
+
 FORMAT = formats()
 REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
 CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from softbench.cli.command import FORMAT, REPORTS, Command, CommandResult, argument, printed
+from softbench.cli.command import FORMAT, REPORTS, Command, CommandResult, argument, printed, whole
 
 
 def _run(options: argparse.Namespace) -> CommandResult:
@@ -19,12 +19,6 @@ def _run(options: argparse.Namespace) -> CommandResult:
     return printed(options, doctor.document(parts), doctor.datasets(parts)), int(any(part.failures for part in parts))
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= 1000 and len(text) < 9):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of contests; give 1 to 1000")
-    return int(text)
-
-
 COMMAND = Command(
     "doctor",
     "run known cheats and one kernel against itself, and say how far this machine can be trusted",
@@ -34,7 +28,7 @@ COMMAND = Command(
         argument(
             "--contests",
             metavar="N",
-            type=_count,
+            type=whole("number of contests", 1, 1000),
             help="contests of one kernel against itself (default: as many as start within 15 s)",
         ),
         FORMAT,

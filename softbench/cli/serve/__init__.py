@@ -9,7 +9,7 @@ import stat
 import sys
 from pathlib import Path
 
-from softbench.cli.command import Command, CommandResult, argument
+from softbench.cli.command import Command, CommandResult, argument, whole
 from softbench.texts import InputError
 
 _LEAST_TOKEN = 16
@@ -91,18 +91,6 @@ def _local(port: int) -> tuple[socket.socket, str]:
     return listener, f"listening on http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 2**16):
-        raise argparse.ArgumentTypeError(f"{text!r:.20} is no port; give 0 to 65535, 0 for a free one")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 7 and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r:.20} is no number of jobs; give 1 to 999999")
-    return int(text)
-
-
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -113,6 +101,7 @@ def _seconds(text: str) -> float:
     return value
 
 
+_PORT, _JOBS = whole("port", 0, 65535, ", 0 for a free one"), whole("number of jobs", 1, 999_999)
 _LIMIT = {"metavar": "S", "type": _seconds}
 COMMAND = Command(
     "serve",
@@ -124,9 +113,9 @@ COMMAND = Command(
     (
         argument("--queue", metavar="DIR", required=True, help="folder of the jobs, which outlast the server"),
         argument("--socket", metavar="PATH", help="Unix socket to listen on, instead of a port"),
-        argument("--port", metavar="N", type=_port, default=8750, help="port of 127.0.0.1 (default: %(default)s)"),
+        argument("--port", metavar="N", type=_PORT, default=8750, help="port of 127.0.0.1 (default: %(default)s)"),
         argument("--token-file", metavar="FILE", required=True, help="file with the token that requests must show"),
-        argument("--most-waiting", metavar="N", type=_count, default=1000, help="jobs that may wait (default: %(default)s)"),
+        argument("--most-waiting", metavar="N", type=_JOBS, default=1000, help="jobs that may wait (default: %(default)s)"),
         argument("--job-limit", **_LIMIT, default=3600.0, help="longest time of a job (default: %(default)g)"),
         argument("--timeout", **_LIMIT, default=120.0, help="as --softbench-timeout (default: %(default)g)"),
     ),
