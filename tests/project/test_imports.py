@@ -78,7 +78,7 @@ def imported(path):
 def imported_at_once(path):
     """The names that are imported neither inside functions nor for type checking."""
     nodes = [*ast.walk(tree_of(path))]
-    outer = [n for n in nodes if isinstance(n, ast.FunctionDef)]
+    outer = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     outer += [n for n in nodes if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
     inside = {node for n in outer for node in ast.walk(n)}
     return [name for node, name in imported(path) if node not in inside]

@@ -37,13 +37,6 @@ def _json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None
     return Response(data if isinstance(data, str) else json.dumps(data) + "\n", status, headers, "application/json")
 
 
-def _lines(lines: AsyncIterator[bytes]) -> Any:
-    """An answer that goes on as long as there are lines."""
-    from starlette.responses import StreamingResponse
-
-    return StreamingResponse(lines, media_type="application/x-ndjson")
-
-
 class _Answers:
     """The answer to each request. Requests and responses are those of starlette."""
 
@@ -92,7 +85,9 @@ class _Answers:
         return _json(shown(self._runner.cancel(job)))
 
     async def events(self, request: Any) -> Any:
-        return _lines(runner.events(self._queue, self._job(request).id))
+        from starlette.responses import StreamingResponse
+
+        return StreamingResponse(runner.events(self._queue, self._job(request).id), media_type="application/x-ndjson")
 
     async def result(self, request: Any) -> Any:
         job = self._job(request)
