@@ -21,7 +21,7 @@ from softbench.session.collect import CellItem, Collecting, ending
 from softbench.session.events import Events
 from softbench.session.journal import Journal
 from softbench.session.listener import Listener
-from softbench.session.live import Live, uncaptured
+from softbench.session.live import Live
 from softbench.session.regression import RegressionCheck, RegressionResult, VersionsCheck
 from softbench.session.selection import Ladders, Selection, default_profile, select
 from softbench.texts import InputError
@@ -105,7 +105,7 @@ class BenchSession:
         self._live.show(progress)
 
     def _note(self, text: str) -> None:
-        self._line(f"softbench: {text}")
+        self._live.line(f"softbench: {text}")
 
     def pytest_report_header(self) -> list[str]:
         machine, chosen, places = device.describe(), self._settings, self._journal.places
@@ -235,12 +235,14 @@ class BenchSession:
             yield from ((nodeid, v.id, found[v.id]) for nodeid, (_, v) in cells if v.id in found)
 
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
-        run = self._journal.result()
-        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not self._is_worker:
-            terminalreporter.write_line(f"softbench: {self._selection.nothing(self._config.option.keyword)}")
-        elif self._config.option.keyword and not self._is_worker:  # which leaves them out unless it names them
+        if self._is_worker:
+            return
+        run, keyword = self._journal.result(), self._config.option.keyword
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            terminalreporter.write_line(f"softbench: {self._selection.nothing(keyword)}")
+        elif keyword:  # which leaves them out unless it names them
             terminalreporter.write("".join(f"softbench: WARNING: {why}\n" for why in self._selection.unread))
-        if run is None or not run.records or self._is_worker:
+        if run is None or not run.records:
             return
         from softbench.analysis import leaderboard
 
@@ -259,10 +261,10 @@ class BenchSession:
         if run is not None:
             self._live.done(case)
             width = self._live.width(tables.WIDTH)
-            self._line("\n" + tables.case_table(leaderboard.build(run), case, width).rstrip())
+            self._live.line("\n" + tables.case_table(leaderboard.build(run), case, width).rstrip())
             also = [n for r in run.records for n in r.notes if n.startswith((notes.ALSO_ON_GPU, notes.CPU_BUSY))]
             for note in [*self._clocks_off(run), *dict.fromkeys(also)]:
-                self._line(f"softbench: WARNING: {note}")
+                self._note(f"WARNING: {note}")
 
     def _clocks_off(self, run: Run) -> list[str]:
         """Warnings about clocks that were refused, each once."""
@@ -270,15 +272,6 @@ class BenchSession:
         new = {clock: why for clock, why in faults.items() if why and clock not in self._misread}
         self._misread |= set(new)
         return [f"the {clock} clock {why}; it is not used" for clock, why in new.items()]
-
-    def _line(self, text: str) -> None:
-        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is None:
-            return
-        self._live.close()
-        with uncaptured(self._config):
-            reporter.write_line(text)
-            reporter.flush()  # else in a pipe it would come late, or among the captured output of a test
 
 
 def _refuse_other_gpu(chosen: settings.Settings) -> None:

@@ -3,6 +3,6 @@
 The parent draws it between two requests, never in a thread, which would disturb host times.
 """
 
-from softbench.session.live.terminal import Live, uncaptured
+from softbench.session.live.terminal import Live
 
-__all__ = ["Live", "uncaptured"]
+__all__ = ["Live"]

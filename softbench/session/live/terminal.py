@@ -49,6 +49,15 @@ class Live:
                 self._has_line = True
         self._drawn = time.monotonic()
 
+    def line(self, text: str) -> None:
+        """Write a line in place of what is shown, if there is a reporter."""
+        if (reporter := reporter_of(self._config)) is None:
+            return
+        self.close()
+        with uncaptured(self._config):
+            reporter.write_line(text)
+            reporter.flush()  # else in a pipe it would come late, or among the captured output of a test
+
     def done(self, case: Case) -> None:
         """A case is done; its duration predicts that of others."""
         self._pace.done(case)
