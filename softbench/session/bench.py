@@ -72,11 +72,9 @@ class Bench:
 
     def record(self, case: Case, variant: Variant) -> Record:
         """The record of a cell; the first request for a cell of a case measures the whole case."""
-        record = self.journal.find(case, variant)
-        if record is None:
+        if self.journal.find(case, variant) is None:
             self._run(case)
-            record = self.journal.find(case, variant)
-        if record is None:
+        if (record := self.journal.find(case, variant)) is None:
             raise KeyError(f"{case.id}::{variant.id} took no part in its contest")
         return record
 
