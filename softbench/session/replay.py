@@ -27,7 +27,7 @@ class Rounds:
     def play(self, benchmark: Any) -> None:
         """Replay the rounds to pytest-benchmark's fixture, which was made with these options."""
         benchmark.extra_info.update(self.extra)
-        benchmark.pedantic(_nothing, rounds=len(self.seconds))
+        benchmark.pedantic(lambda: None, rounds=len(self.seconds))
 
 
 def rounds(run: Run) -> dict[str, Rounds]:
@@ -88,10 +88,6 @@ class Storage:
 def finite(bound: float | None) -> float | None:
     """JSON has no infinity."""
     return bound if bound is not None and math.isfinite(bound) else None
-
-
-def _nothing() -> None:
-    return None
 
 
 def _replaying(seconds: Iterable[float], clock: str) -> Any:
