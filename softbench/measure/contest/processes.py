@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from softbench.cases import environments
 from softbench.measure import procfs
@@ -209,10 +208,9 @@ def environment_for(mode: str) -> dict[str, str]:
 
     Modes: "measure", "device" (the same, to be profiled), "interpret" (Triton's interpreter), "compile" (sm_90a).
     """
-    common: dict[str, Any] = {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1"}
-    if mode == "interpret":
-        return {**common, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    if mode == "compile":
-        return {**common, "CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""}
     # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
-    return {**common, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    own = {
+        "interpret": {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
+        "compile": {"CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""},
+    }.get(mode, {"TORCHINDUCTOR_COMPILE_THREADS": "1"})
+    return {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1", **own}
