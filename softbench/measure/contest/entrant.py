@@ -208,11 +208,6 @@ Ask = Callable[[dict[Entrant, dict[str, object]]], dict[Entrant, Answer]]
 """Requests to several entrants' workers, and the answers."""
 
 
-def possible(samples: Sequence[Samples]) -> str:
-    """A `Fault` that knows of no limit."""
-    return ""
-
-
 class Tell(Protocol):
     """How the parts of a contest report what they are doing. Never called while a turn is timed."""
 

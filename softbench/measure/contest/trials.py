@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, possible, silent
+from softbench.measure.contest.entrant import Ask, Entrant, Fault, Tell, silent
 from softbench.measure.contest.turns import turn
 from softbench.measure.plans import Plan
 from softbench.model import SEALED, Samples, Status, stats
@@ -29,7 +29,7 @@ class Trials:
     rng: random.Random
     prepare: Callable[[Sequence[Entrant]], None]
     tell: Tell = silent
-    fault: Fault = possible
+    fault: Fault = lambda samples: ""
 
     def choose(self, players: Sequence[Entrant]) -> list[Entrant]:
         """The field of the contest: one entrant per implementation, the fastest of its variants in a trial.
