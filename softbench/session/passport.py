@@ -83,10 +83,7 @@ def measuring(settings: Settings) -> dict[str, float | int | bool]:
 
 
 def packages(variants: Sequence[Variant] = ()) -> dict[str, str]:
-    """Versions of the packages that decide speed or result: what the variants require, recursively, if it is installed.
-
-    Those of another environment that runs some are "torch of @LABEL".
-    """
+    """Versions of the packages that decide speed or result: docs/records.md, "Passport". What is required counts recursively."""
     found = {"python": platform.python_version(), "softbench": __version__}
     found |= _required(_ALWAYS, [v for v in variants if not v.interpreter])
     for python, label in {v.interpreter: v.implementation.partition("@")[2] for v in variants if v.interpreter}.items():

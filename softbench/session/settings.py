@@ -58,7 +58,6 @@ class Settings:
     """Whether it is not the first run of a watch."""
     drawn: int = 0
     drawn_from: int = DEFAULT_DRAWN_FROM
-    """drawn: how many drawn cases are added per operator of the profiles. drawn_from: the seed of the first."""
     selection: str = ""
     """The options that choose the cells, and how they end, as they were given."""
 

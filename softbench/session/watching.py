@@ -129,11 +129,7 @@ def state(places: Sequence[Path]) -> State:
 
 
 def affected(saved: Collection[Path], entries: Collection[Path]) -> frozenset[Path] | None:
-    """The files of implementations that have to run again, None for all.
-
-    A file of implementations is one itself. Any other source in its folder, or below, may be imported by it. shapes.yaml, or a
-    source that lies nowhere near an implementation, concerns all.
-    """
+    """The files of implementations that have to run again, None for all: docs/how-to.md, "Change a kernel and see at once"."""
     found: set[Path] = set()
     for path in saved:
         users = {entry for entry in entries if entry.parent in path.parents}

@@ -12,14 +12,11 @@ OVERLAP = 0.05
 
 @dataclass(frozen=True)
 class Cell:
-    """What one implementation did on one case, with the figures that follow from its samples.
+    """What one implementation did on one case, with the figures that follow from its samples: docs/records.md, "Derived figures".
 
-    Times are nanoseconds per launch, bandwidth is decimal GB/s of the operator's ideal bytes, tflop_s is decimal TFLOP/s of its
-    ideal flops if arithmetic limits it, over_roof and over_baseline are the times of the roof and of the baseline over its own
-    with their intervals, speedup and percent_of_roof the same as figures, traffic_factor is bytes moved over ideal bytes;
-    None where not measured. low_ns to high_ns is the interval of the median; samples are those of the ranking clock. rank
-    counts from 1; mark is "=" (tied) or "?" (cannot tell) where entrants share a rank, else "". is_open: its time is not sealed,
-    and another one of the case is, so it has no rank.
+    Times are nanoseconds per launch; None where not measured. samples are those of the ranking clock. over_roof and over_baseline
+    are the times of the roof and of the baseline over its own with their intervals. is_open: its time is not sealed, and another
+    one of the case is, so it has no rank.
     """
 
     record: Record

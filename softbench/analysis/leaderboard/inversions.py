@@ -32,7 +32,7 @@ class Inversion:
 
 
 def inversions(board: Board) -> list[Inversion]:
-    """All pairs, case by case. The call clock counts the slower of host and kernel."""
+    """All pairs, case by case."""
     return [pair for case in board.timed for clock in OTHERS for pair in _of(board, case, clock)]
 
 

@@ -30,8 +30,7 @@ Behind 47 verifications the first turn took 0.2 % longer, and the others no long
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
-"""Chance that timed calls of a placement are verified. Those of one of the first two always are, and in every placement those of
-the leader and the entrants near it."""
+"""Chance that timed calls of a placement are verified: docs/measuring.md, "Cheats and mistakes", has those that always are."""
 
 
 @dataclass

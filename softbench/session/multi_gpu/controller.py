@@ -34,7 +34,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Create the run's file, or find the one to resume, before the first worker is started."""
+        """Before the first worker is started."""
         with refusing():
             self._journal.start()
         dsession = session.config.pluginmanager.get_plugin("dsession")
