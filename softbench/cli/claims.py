@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from softbench.analysis import claims
-from softbench.cli.command import ALL_FORMATS, REPORTS, Command, CommandResult, Options, argument, printed, read, write
+from softbench.cli.command import REPORTS, Command, CommandResult, Options, argument, formats, printed, read, write
 from softbench.records import claims as claim_files
 from softbench.records.comparable.sections import one_machine
 
@@ -30,7 +30,7 @@ COMMAND = Command(
         REPORTS,
         argument("files", metavar="FILE", nargs="*", help="of claims, in YAML (default: those that come with softbench)"),
         argument("--run", metavar="RUN", action="append", help="may be repeated; if several have a case, the last one counts"),
-        argument("--format", choices=ALL_FORMATS, default="markdown", help="default: %(default)s; csv and json for programs"),
+        formats(default="markdown"),
         argument("--output", metavar="FILE", help="file of the page (default: stdout)"),
     ),
     _run,

@@ -50,13 +50,12 @@ FORMATS: dict[str, Callable[[Document], str]] = {
     "markdown": export.document_markdown,
 }
 """The writers of a document, by --format."""
-ALL_FORMATS = (*FORMATS, "csv", "json")
 
 
-def formats(*further: str) -> Argument:
+def formats(*further: str, default: str = "text") -> Argument:
     """--format, with the forms that only one command has."""
-    choices, what = (*ALL_FORMATS, *further), "default: %(default)s; csv and json for programs"
-    return argument("--format", choices=choices, default="text", help=what)
+    choices, what = (*FORMATS, "csv", "json", *further), "default: %(default)s; csv and json for programs"
+    return argument("--format", choices=choices, default=default, help=what)
 
 
 def folders(what: str) -> Argument:
@@ -75,6 +74,7 @@ def whole(what: str, least: int, most: int, more: str = "") -> Callable[[str], i
 
 
 FORMAT = formats()
+ONE_RUN = argument("run", metavar="RUN", help=RUN)
 REPORTS = argument("--reports", metavar="DIR", default="reports", help="folder of the runs (default: %(default)s)")
 CASES = argument("--cases", metavar="PATTERNS", help="only cases whose id matches one of these: '*float16*,*x4096'")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from softbench.analysis import leaderboard
-from softbench.cli.command import REPORTS, RUN, Command, CommandResult, Options, argument, read, write
+from softbench.cli.command import ONE_RUN, REPORTS, Command, CommandResult, Options, argument, read, write
 from softbench.cli.pictures import png
 from softbench.records import claims
 from softbench.render.report import tinted
@@ -68,7 +68,7 @@ FIGURE = Command(
         ("softbench figure RUN clocks --view 2 --output clocks.png", "another view, as PNG"),
     ),
     (
-        argument("run", metavar="RUN", help=RUN),
+        ONE_RUN,
         argument("name", metavar="NAME", help=f"{', '.join(NAMES[:-1])} or {NAMES[-1]}"),
         argument(
             "--output", metavar="FILE", required=True, help="where it goes: NAME.svg, or NAME.png where rsvg-convert or Chromium is"
@@ -83,7 +83,7 @@ BADGE = Command(
     "write a run's score as a badge for a README",
     (("softbench badge RUN --output badge.svg", "who leads, and with which score"),),
     (
-        argument("run", metavar="RUN", help=RUN),
+        ONE_RUN,
         argument("--output", metavar="FILE", required=True, help="where the SVG goes"),
         argument("--implementation", metavar="NAME", default="", help="whose score (default: the first leader's)"),
         REPORTS,

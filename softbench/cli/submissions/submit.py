@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from softbench.cases import sources
-from softbench.cli.command import REPORTS, RUN, Command, CommandResult, Options, argument, folders
+from softbench.cli.command import ONE_RUN, REPORTS, Command, CommandResult, Options, argument, folders
 from softbench.cli.submissions.folder import MANIFEST, RECORDS, SCHEMA, SOURCES, Fault, answered, examine, is_plain, sha256
 from softbench.model import Run, Variant
 from softbench.records import store
@@ -86,7 +86,7 @@ COMMAND = Command(
         ("softbench submit RUN --to submissions --impls kernels", "a run with implementations of a folder of yours"),
     ),
     (
-        argument("run", metavar="RUN", help=RUN),
+        ONE_RUN,
         argument("--to", metavar="FOLDER", required=True, help="folder of submissions"),
         folders("folder of implementation files that took part"),
         REPORTS,
