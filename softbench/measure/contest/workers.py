@@ -73,7 +73,12 @@ def gather(
             if idle is not None:
                 idle(len(talk.given))
             talk.listen(math.inf if idle is None else 1.0)
-    return {worker: answer if answer.ok else _with_output(worker, answer) for worker, answer in talk.given.items()}
+    for worker, answer in talk.given.items():
+        if not answer.ok:
+            if worker.is_alive:
+                worker.drain()
+            talk.given[worker] = replace(answer, output=worker.printed)
+    return talk.given
 
 
 class _Talk:
@@ -139,12 +144,6 @@ def _send(worker: Worker, request: Message) -> _Question | None:
     except wire.Closed:
         return None
     return replace(question, start=time.monotonic())
-
-
-def _with_output(worker: Worker, answer: Answer) -> Answer:
-    if worker.is_alive:
-        worker.drain()
-    return replace(answer, output=worker.printed)
 
 
 def ask(worker: Worker, request: Message, timeout_s: float) -> Answer:
