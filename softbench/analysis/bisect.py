@@ -106,10 +106,7 @@ class Question:
 
 
 def question(found: Iterable[Contest], least: float | None) -> Question | None:
-    """The case in which the newer version fails, else the one in which it lost the most; None if there is none.
-
-    least is the ratio from which a change counts; without it, a commit counts as slower from half of the whole change.
-    """
+    """The question of docs/commands.md, "Bisect"; None if nothing got worse. least is the ratio that counts as a loss, if any."""
     usable = [contest for contest in found if contest.passed]
     fell = [contest for contest in usable if not contest.passes]
     slower = [c for c in usable if c.is_timed and c.change.low >= (least or 1.0) and c.change.verdict == "slower"]

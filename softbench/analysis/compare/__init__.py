@@ -93,10 +93,7 @@ class RunComparison:
         return [cell for cell in self.cells if cell.moved == how]
 
     def failures(self, limit: float) -> list[Pair]:
-        """The cells that fail a limit: those that fell or lost their seal, and those slower by at least limit (0.02 is 2 %).
-
-        The interval says whether a cell is slower; the ratio says by how much.
-        """
+        """The cells that fail a limit (0.02 is 2 %): docs/commands.md, "Compare"."""
         slower = [cell for cell in self.of("slower") if cell.change and cell.change.ratio >= 1 + limit]
         return [*self.moved(FELL), *self.unsealed, *(cell for cell in slower if cell.moved != FELL)]
 
@@ -164,7 +161,7 @@ def pair(name: str, before: CaseBoard, after: CaseBoard) -> Pair:
 
 
 def moved_by(was: str, stood: int, now: str, stands: int) -> str:
-    """The change of a status, by status texts and standings. A pass that fails now, or has lost its ranking time, fell."""
+    """The change of a status, by status texts and standings."""
     if was == now:
         return ""
     return OTHER if stood == stands else FELL if stands < stood else ROSE

@@ -44,9 +44,8 @@ def _was_ended(entrant: Entrant) -> bool:
 def measured(variants: Sequence[Variant], once: Once) -> list[Record]:
     """The records of a case. Entrants that were ended from outside are measured again, with only the roof and the reference.
 
-    An entrant that is ended again there ended itself, or there is no room for it. If the roof or the reference is ended there,
-    the only entrant that was with them did it. If one of these two was ended in the first contest, every entrant is measured
-    again in this way.
+    If one of these two was ended there, the only entrant that was with them did it; in the first contest, every entrant is
+    measured again in this way.
     """
     first = once(variants, None)
     if not first.ended:

@@ -131,10 +131,7 @@ class Contest:
         return apart.Outcome(records, ended)
 
     def _calibrate(self, case: Case, view: CaseView) -> None:
-        """Calibrate once, and again before each case while a clock is off: what disturbed it may have gone.
-
-        If only the call clock is off, which ranks nothing, stop after `CALL_CALIBRATIONS` times.
-        """
+        """Check the clocks if that is due: docs/measuring.md, "Kernels of known duration"."""
         off = [clock for clock in ("graph", "call") if calibration.refusal(self.calibrations or (), clock)]
         has_given_up = off == ["call"] and self._calibrated >= CALL_CALIBRATIONS
         is_due = self.calibrations is None or (off and not has_given_up)

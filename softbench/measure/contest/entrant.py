@@ -26,8 +26,8 @@ class Entrant:
     """role: "entrant", "roof" or "reference". mode: how its worker runs it (see `mode_of`).
 
     is_lost: the forkserver has ended, or does not answer.
-    tier: "sealed" if a referee, which imports no implementation, runs what `author` handed over (the file `handed_over`);
-    "open" if it runs in its author's process: `open_because` says why; "" if that is not known yet.
+    tier: "sealed", "open" (`open_because` says why), or "" if that is not known yet: docs/measuring.md, "Sealed and open".
+    handed_over: the file that `author` wrote and a referee runs.
     has_lost_referee: a referee was killed before it had an answer, and another one was asked.
     digest: of the handed-over file when it was checked.
     """

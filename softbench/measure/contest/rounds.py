@@ -24,9 +24,8 @@ FAR_FROM_LEADER = 1.25
 """Entrants this far behind after the first placement take only the first rounds of the later ones. With one round on an H200
 their times were up to 10 % too long in large cases: see `LEAD_IN_S_PER_GB`."""
 LEAD_IN_S_PER_GB, LEAD_IN_TURNS = 0.01, 2
-"""Before the turns that count: at least a round and this time behind a new placement, turns behind a verification. On an H200 what
-runs first behind a placement of gigabytes may take 10 % longer: with 3 GB the first turn of some entrants did, and no second one.
-Behind 47 verifications the first turn took 0.2 % longer, and the others no longer. On a CPU either is a round."""
+"""Before the turns that count: docs/measuring.md, "Placements and rounds". On an H200 with 3 GB the first turn of some entrants
+took 10 % longer, and no second one; behind 47 verifications the first took 0.2 % longer. On a CPU either is a round."""
 NEAR_LEADER = 1.03
 """Only entrants this near to the leader are measured until their interval is narrow."""
 VERIFIED_SHARE = 0.125
@@ -253,10 +252,7 @@ class Heat:
         self.ns[entrant].clear()
 
     def _set_aside(self, active: Sequence[Entrant]) -> None:
-        """Take the rounds of an unsteady GPU out of the statistics; the heat continues until others replace them.
-
-        Rounds that a look has used stay. So do those that cannot be replaced: two placements must count after the deadline.
-        """
+        """Take the rounds of an unsteady GPU out of the statistics: docs/measuring.md, "A GPU that changes"."""
         for number in range(self._looked_at, len(self.readings)):
             counted = len(self.readings) - len(self.aside)
             if len(self.aside) == steady.MAX_AGAIN or (counted <= 2 and time.monotonic() > self.deadline):

@@ -1,8 +1,7 @@
 """What a call really did: Nsight Compute's counters of the memory, the loads and the warps.
 
-`ncu` runs `softbench.measure.worker.streamed`. Clocks are left alone and no cache is flushed between kernels. The last tens of MB
-that a call writes stay in the L2 and reach the memory during later calls, so only the mean over a stream of calls is what one call
-costs.
+`ncu` runs `softbench.measure.worker.streamed`. The last tens of MB that a call writes stay in the L2 and reach the memory during
+later calls, so only the mean over a stream of calls is what one call costs.
 """
 
 import csv
