@@ -10,8 +10,6 @@ from softbench.cli.parser import COMMANDS, parser
 from softbench.resources import choose_from
 from softbench.texts import InputError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns 0, or 2 with one line on stderr if an argument cannot be used.

@@ -12,8 +12,6 @@ from softbench.model import OPEN, Run, Status
 from softbench.records.claims import FIGURES, ClaimFile
 from softbench.texts import InputError
 
-__all__ = ["Judged", "datasets", "document", "judge"]
-
 
 @dataclass(frozen=True)
 class Judged:
