@@ -112,7 +112,7 @@ class VersionsCheck:
             raise SettingsError("--softbench-against: no implementation that takes part is in the other version too")
 
     def judge(self, run: Run, width: int = tables.WIDTH) -> RegressionResult:
-        """The comparison as text, width columns wide; no pair counts as a limit that is exceeded."""
+        """As that of `RegressionCheck`."""
         found = versions.pairs(run)
         document = versions.document(found, run.passport.ranking_clock)
         text = tables.document_text(document, width).rstrip()
