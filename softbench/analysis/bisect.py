@@ -204,7 +204,7 @@ def document(result: Sequence[str], steps: Sequence[Step]) -> Document:
         times = (number(cell.latency_ns if cell else None, milliseconds) for cell in (contest.new, contest.old))
         names = (step.commit[:12], short(step.subject), step.name, step.verdict)
         rows.append((*names, status, *change, *times))
-    return [*lines(*result), *table(plural(len(steps), "step"), header, rows, left=(0, 1, 2, 3, 4), labels=2)]
+    return [*lines(*result), *table(plural(len(steps), "step"), header, rows, left=range(5), labels=2)]
 
 
 def datasets(steps: Sequence[Step], result: Dataset) -> tuple[Dataset, ...]:

@@ -189,7 +189,7 @@ def _moves(title: str, comparison: RunComparison, declared: bool) -> list[Part]:
         a, b = cell.before.record, cell.after.record
         reason = short(first_line(b.reason or a.reason), REASON)
         rows.append((cell.moved, cell.case.id, short(cell.implementation), status_text(a), status_text(b), reason))
-    return table(title, header, rows, left=(0, 1, 2, 3, 4, 5), labels=3, folded=declared)
+    return table(title, header, rows, left=range(6), labels=3, folded=declared)
 
 
 def by_implementation(comparison: RunComparison, folded: bool = False) -> list[Part]:

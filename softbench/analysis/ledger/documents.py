@@ -70,7 +70,7 @@ def runs(kept: Iterable[Kept]) -> list[Part]:
         facts = own.run_id, date(own), ", ".join(own.profiles), str(own.device.get("driver", "")), own.commit
         rows.append((*(short(fact, 60) for fact in facts), str(len(run.entries))))
     header = ("run", "date", "profiles", "driver", "commit", "cells")
-    return table("Runs", header, rows, left=(0, 1, 2, 3, 4), folded=len(rows) > MANY_RUNS)
+    return table("Runs", header, rows, left=range(5), folded=len(rows) > MANY_RUNS)
 
 
 def _when(run: Kept) -> tuple[str, str]:
@@ -106,7 +106,7 @@ def told(rows: Sequence[Sequence[str]]) -> list[Part]:
     header = ("verdict", "statement", "here", "would hold", "source")
     decided = sorted(rows, key=lambda row: _VERDICTS.index(row[2]))
     shown = [(word, statement, here or "not measured", *rest, source) for source, statement, word, here, *rest in decided]
-    return table("Claims of others", header, shown, left=(0, 1, 2, 3, 4))
+    return table("Claims of others", header, shown, left=range(5))
 
 
 def case(machine: Machine, case_id: str) -> list[Part]:
