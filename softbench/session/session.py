@@ -21,7 +21,7 @@ from softbench.session.collect import CellItem, Collecting, ending
 from softbench.session.events import Events
 from softbench.session.journal import Journal
 from softbench.session.listener import Listener
-from softbench.session.live import Live
+from softbench.session.live.terminal import Live
 from softbench.session.regression import RegressionCheck, RegressionResult, VersionsCheck
 from softbench.session.selection import Ladders, Selection, default_profile, select
 from softbench.texts import InputError

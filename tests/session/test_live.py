@@ -10,7 +10,7 @@ from support.screens import all_lines, emulated
 
 from softbench.measure.contest import workers
 from softbench.measure.contest.progress import Player, Progress
-from softbench.session.live import Live, terminal
+from softbench.session.live import terminal
 from softbench.session.live.board import LiveBoard
 
 WORDS = ("[1/2] softmax-float16-4096x1024: rounds, placement 3", "0:12 elapsed, this case 0:04, about 1:00 left")
@@ -63,7 +63,7 @@ def live(reporter, monkeypatch):
     journal = SimpleNamespace(
         settings=SimpleNamespace(budget_s=10.0), selection=SimpleNamespace(takes_part=(CASE,)), waiting_cases=[CASE]
     )
-    return Live(config, journal), clock
+    return terminal.Live(config, journal), clock
 
 
 def scene(stage="rounds", step="", **more):
