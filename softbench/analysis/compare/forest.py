@@ -21,7 +21,6 @@ class Forest:
 
 
 def forest(moves: Iterable[Move]) -> Forest:
-    """Means over several cells, then the cells that changed, at most `MOST_CELLS`."""
     own: dict[str, list[stats.Comparison]] = {}
     cells: list[tuple[str, Estimate]] = []
     for move in moves:

@@ -74,7 +74,7 @@ class Cell:
 
     @property
     def is_overlapping(self) -> bool:
-        """Whether a launch of a replay takes so much less time than a single one that launches must have overlapped."""
+        """Whether launches of a replay must have overlapped."""
         if self.latency_ns is None or self.device_ns is None:
             return False
         return self.latency_ns < (1 - OVERLAP) * self.device_ns

@@ -63,10 +63,10 @@ def gains(cases: Iterable[CaseBoard], before: str, after: str) -> list[float]:
 
 
 def places(contest: Mapping[str, Heats], roof: Heats, reference: Heats) -> dict[str, tuple[int, str]]:
-    """Name -> (rank, mark) in one case. The head of the rest takes the next rank, with all that are not slower than it.
+    """Name -> (rank, mark) in one case: docs/measuring.md, "Intervals and ranks".
 
-    Sorted by the ratio to the roof if there is one, since heats may differ in absolute speed. mark is "=" for a tie with the
-    head and "?" where the order is unknown; the head gets the stronger of the marks of its group.
+    Sorted by the ratio to the roof if there is one, since heats may differ in absolute speed. The head of a group gets the
+    stronger of the marks of the others.
     """
 
     def slowness(name: str) -> tuple[float, str]:

@@ -1,7 +1,4 @@
-"""What a worker may answer: a type per operation, with bounds for everything in it. Anything else is nonsense.
-
-A worker runs an implementation's file, so only answers to what it was asked are accepted, and only failures that it can know of.
-"""
+"""What a worker may answer: a type per operation, with bounds for everything in it. Anything else is nonsense."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 
 class StageTimes:
-    """Seconds per stage, in the order of the stages."""
-
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
 

@@ -5,10 +5,9 @@ from typing import Any
 
 
 def make(config: Any, log: Any, case_ids: Collection[str]) -> Any:
-    """A scheduler that gives all cells of a case to one worker, and drops those of a case whose worker died.
+    """A scheduler that also drops the cells of a case whose worker died: what has killed one worker would kill the next.
 
-    A contest is measured as a whole or not at all, and what has killed one worker would kill the next. Other tests are
-    scheduled as with `--dist loadscope`.
+    Other tests are scheduled as with `--dist loadscope`.
     """
     from xdist.scheduler import LoadScopeScheduling
 
