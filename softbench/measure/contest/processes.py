@@ -21,6 +21,8 @@ from softbench.texts import printable
 START_TIMEOUT_S, _REAP_TIMEOUT_S, _SAY_S = 90.0, 20.0, 0.5
 _MOST_PRINTED = 16_000
 """Bytes of what a worker prints that are kept: the last ones."""
+ONE_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""Otherwise Inductor starts 16 processes for one kernel: on an H200's host all that start then took 2 s longer."""
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 """Signals that a process causes by a fault of its own."""
 _FIND = f"""
@@ -208,9 +210,8 @@ def environment_for(mode: str) -> dict[str, str]:
 
     Modes: "measure", "device" (the same, to be profiled), "interpret" (Triton's interpreter), "compile" (sm_90a).
     """
-    # One kernel is compiled at a time: a pool of compiler processes costs more than it brings.
     own = {
         "interpret": {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
         "compile": {"CUTE_DSL_ARCH": "sm_90a", "CUDA_VISIBLE_DEVICES": ""},
-    }.get(mode, {"TORCHINDUCTOR_COMPILE_THREADS": "1"})
+    }.get(mode, ONE_COMPILER)
     return {"TRITON_DEFAULT_FP_FUSION": "1", "PYTHONUNBUFFERED": "1", **own}

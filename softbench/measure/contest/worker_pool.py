@@ -10,7 +10,7 @@ from dataclasses import replace
 from softbench.measure import cores
 from softbench.measure.contest import descriptors
 from softbench.measure.contest.entrant import Entrant
-from softbench.measure.contest.processes import Forkserver, ForkserverError, Worker, environment_for
+from softbench.measure.contest.processes import ONE_COMPILER, Forkserver, ForkserverError, Worker, environment_for
 from softbench.measure.contest.workers import Answer, ask, gather
 from softbench.measure.worker.serving import REFEREE
 from softbench.measure.worker.wire import Message
@@ -25,8 +25,6 @@ Key = tuple[str, str, str, str]
 """Path, implementation, mode, source hash."""
 _PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Otherwise waiting threads of one entrant spin for milliseconds into the next entrant's turn."""
-_ONE_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""Otherwise Inductor starts 16 processes for one kernel: on an H200's host all that start then took 2 s longer."""
 _TRITON_KEY = "triton.runtime.cache:triton_key"
 """The key of Triton's caches, for which each worker would read 0.5 GB: once for all beside the calibration."""
 _SHARED = "torch._dynamo"
@@ -66,7 +64,7 @@ class WorkerPool:
     def _made(self, python: str) -> Forkserver:
         if self.device != "cuda":
             return Forkserver(["torch"], _PASSIVE | cores.pinning(self._threads) | self._environment, python=python)
-        one_compiler = {k: v for k, v in _ONE_COMPILER.items() if k not in os.environ}
+        one_compiler = {k: v for k, v in ONE_COMPILER.items() if k not in os.environ}
         later = [_TRITON_KEY, *([_SHARED] if self._serves_many else [])]
         return Forkserver(["torch", "triton"], one_compiler | self._environment, later, python)
 
