@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("numpy")
 import numpy as np
 import torch
+from support import depths
 from support import emulated_split as emulated
 from support.emulated_memory import tensor, values
 from support.lined import PartsOfLines, RingOfLines
@@ -25,6 +26,10 @@ from softbench.model import Case
 
 class RingOfPieces(SplitTileConfig):
     pieces = 3  # the last of the last CTA's share is empty
+
+
+class OfManyVectors(SplitTileConfig):
+    keeps = False  # its exponentials
 
 
 RINGS = [
@@ -47,6 +52,7 @@ CLUSTERS = [  # that claim rows
 HELD = [  # in registers
     SplitTileConfig(531, 2, 2, 32, 1, aligned=False, crews=2),
     SplitTileConfig(420, 4, 3, 64, 1, 2, crews=3),  # teams
+    OfManyVectors(531, 2, 2, 32, 1, aligned=False, crews=2),
     SplitTileConfig(149, 4, 3, 32, 1, 2, aligned=False),
     RingOfLines(149, 4, 3, 32, 1, 2, aligned=False),
     SplitTileConfig(1203, 2, 2, 32, 1, aligned=False, crews=2, alike=True),
@@ -110,10 +116,10 @@ def test_rows_that_clusters_claim(config, operator):
 
 @every("config", HELD + PARTS)
 def test_rows_in_registers(config):
-    """More rows than crews, fewer, and all crews again, whose tags have come apart; or as many as there are lines for, and one."""
+    """More rows than crews, one far below its peak, and all crews again, whose tags have come apart; or as many as have lines."""
     rows = (config.most_rows, 1, config.most_rows) if config in PARTS else (5, 1, 3)
     cases = [Case("softmax", (n, config.columns), DTYPES[config.itemsize], DTYPES[config.itemsize]) for n in rows]
     launches = [operators.get("softmax").make_inputs(case, "cpu", case.rows) for case in cases]
-    launches[-1][0][0, : config.columns // 2] = -torch.inf
+    launches[1][0][0], launches[2][0][0, : config.columns // 2] = depths.peaks(config.columns, 8)[5], -torch.inf
     for case, inputs, found in zip(cases, launches, computed(cases[0], config, launches), strict=True):
         assert not compare(case, inputs, (found,)).reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import IN_FLIGHT, LINE_VECTORS, LINE_WORDS, MAX_THREADS, VECTOR_BYTES, WARP, Vectors, ceil_div
+from .config import IN_FLIGHT, LINE_VECTORS, LINE_WORDS, MAX_THREADS, REGISTERS, VECTOR_BYTES, WARP, Vectors, ceil_div
 
 # A ring requests four pieces at a time if they are small, three if they are larger, else two: pairs wait behind what is requested.
 # A share is one piece, but in a single crew a share of more than WHOLE_BYTES is several.
@@ -104,6 +104,11 @@ class SplitTileConfig(Vectors):
     @property
     def vectors_per_thread(self) -> int:
         return ceil_div(self.cta_vectors, self.workers)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether registers have room for a row's exponentials."""
+        return self.stages == 1 and self.threads * self.vectors_per_thread * self.vector <= REGISTERS * 7 // 16
 
     @property
     def bursts(self) -> int:

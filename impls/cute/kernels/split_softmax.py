@@ -10,7 +10,7 @@ from ..htile.config import IN_FLIGHT, VECTOR_BYTES
 from ..htile.copy import trim
 from ..htile.crews import SplitTileConfig
 from ..htile.launch import launch_split, overlap
-from ..htile.online import exponential, normalised, reference, rescale
+from ..htile.online import exponential, fraction, lowered, normalised, reaches_subnormals, reference, rescale
 from ..htile.pairs import advance, fetch, first_tag, leave_pair, publish, relay, totals
 from ..htile.reduce import ADD, MAX
 from ..htile.registers import VectorRegTile, peak
@@ -70,14 +70,40 @@ class SplitSoftmax:
 
 @cute.jit
 def hold(context: SplitContext, row: Int32, tag: Int32):
-    """Load a row to registers, exchange, and write it."""
-    tiles, worker = registers(context, context.config.vectors_per_thread), context.is_worker
+    """Load a row to registers, exchange, and write it; its exponentials are kept where there is room."""
+    config, worker, base = context.config, context.is_worker, Float32(0.0)
+    tiles = registers(context, config.vectors_per_thread)
+    powers = VectorRegTile(Float32, config.vector, config.vectors_per_thread) if const_expr(config.keeps) else None
     if worker:
         load_row(context, row, tiles[0])
-        leave_pair(context, row, context.thread, own_pair(context, tiles, row, context.thread))
+        if const_expr(config.keeps):
+            base = keep_powers(context, row, tiles[0], powers)
+        else:
+            leave_pair(context, row, context.thread, own_pair(context, tiles, row, context.thread))
     exchange(context, row, tag)
     if worker:
-        write(context, row, context.thread, tiles, share_of)
+        if const_expr(config.keeps):
+            write_powers(context, row, powers, base)
+        else:
+            write(context, row, context.thread, tiles, share_of)
+
+
+@cute.jit
+def keep_powers(context: SplitContext, row: Int32, tile: VectorRegTile, powers: VectorRegTile) -> Float32:
+    """Leave this warp's pair; this thread's base, over which its exponentials stay."""
+    dtype, total = context.y.element_type, Float32(0.0)
+    base = lowered(reference(top_of(context, tile)), dtype)
+    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
+        power = exponential(tile.values_again(turn), base, reaches_subnormals(dtype))
+        total = power.reduce(ADD, total, 0)
+        powers.vector(turn).store(power)
+    leave_pair(context, row, context.thread, context.merge.over_warp(None, base, total))
+    return base
+
+
+@cute.jit
+def write_powers(context: SplitContext, row: Int32, powers: VectorRegTile, base: Float32):
+    write(context, row, context.thread, [powers], lambda _, kept, turn, pair, __: kept[0].values(turn) * fraction(base, *pair))
 
 
 @cute.jit
@@ -110,11 +136,19 @@ def load_row(context: SplitContext, row: Int32, tile: VectorRegTile):
 
 
 @cute.jit
-def own_pair(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
-    """(max, sum) of this warp's vectors of a row."""
-    tile, maximum, total = tiles[0], -Float32.inf, Float32(0.0)
+def top_of(context: SplitContext, tile: VectorRegTile) -> Float32:
+    """The maximum of this thread's vectors."""
+    maximum = -Float32.inf
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         maximum = cute.arch.fmax(maximum, peak(tile.vector(turn)), nan=True)
+    return maximum
+
+
+@cute.jit
+def own_pair(context: SplitContext, tiles: list[VectorRegTile], row: Int32, thread: Int32) -> tuple[Float32, Float32]:
+    """(max, sum) of this warp's vectors of a row."""
+    tile, total = tiles[0], Float32(0.0)
+    maximum = top_of(context, tile)
     base = reference(maximum)
     for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
         total = exponential(tile.values_again(turn), base).reduce(ADD, total, 0)
