@@ -40,6 +40,7 @@ LAYOUTS = [
     OfLines(533, 4, 2, 32, 32, aligned=False),
     RowTileConfig(333, 2, 1, 64, 64, aligned=False, alike=True),
 ]
+QUICK = [replace(c, quick=True) for c in LAYOUTS if c.keep == "registers" and c.group == 32]
 SHORT_LAST = RowTileConfig(2277, 2, 8, 32, 32, aligned=False, alike=True)  # the last CTA's threads have no second vector
 PACKED = [
     *(PackedTileConfig(columns, itemsize, 32, each) for columns, itemsize, each in ((1, 2, 1), (13, 4, 4), (34, 4, 16))),
@@ -168,26 +169,26 @@ MANY_WARPS = RowTileConfig(9216, 2, 4, 288, 288)  # pairs of 36 warps, more than
 @every(
     ("config", "dtypes", "online"),
     [
-        *((c, dtypes, True) for c in LAYOUTS for dtypes in PAIRS[c.itemsize]),
+        *((c, dtypes, True) for c in (*LAYOUTS, *QUICK) for dtypes in PAIRS[c.itemsize]),
         *((c, PAIRS[c.itemsize][0], False) for c in LAYOUTS if c.peers > 1),
-        (MANY_WARPS, PAIRS[2][0], True),
+        *((c, PAIRS[2][0], True) for c in (MANY_WARPS, replace(MANY_WARPS, quick=True))),
     ],
 )
 def test_what_lies_far_below_the_peak_is_not_lost(config, dtypes, online):
     x = torch.cat([depths.peaks(config.columns, 8), depths.rows(config.columns, "float32", 6)])
-    if config is MANY_WARPS:
+    if config.columns == MANY_WARPS.columns:
         x = depths.slopes(9216, 2)[1:]
     x = x.to(getattr(torch, dtypes[0]))
     assert not fault(Case("softmax", tuple(x.shape), *dtypes), (x,), config, online=online)
 
 
-@every("config", LAYOUTS)
-def test_logarithms_are_right_down_to_masks(config):
-    """A row each of normals, of a peak, with masks, and one that sees nothing."""
+@every(("config", "operator"), [*itertools.product([*LAYOUTS, *QUICK], ["log_softmax"]), *itertools.product(QUICK, ["softmax"])])
+def test_logarithms_are_right_down_to_masks(config, operator):
+    """A row each of normals, of a peak, with masks, that sees nothing, far from 0, with an infinity, and with a NaN."""
     for dtype in DTYPES[config.itemsize]:
-        case = Case("log_softmax", (5, config.columns), dtype, dtype)
-        x = torch.randn(5, config.columns, generator=torch.Generator().manual_seed(1))
-        x[1, 7], x[2, 1:], x[3], x[4] = 40, -torch.inf, -torch.inf, 1e4 + x[4]
+        case = Case(operator, (7, config.columns), dtype, dtype)
+        x = torch.randn(7, config.columns, generator=torch.Generator().manual_seed(1))
+        x[1, 7], x[2, 1:], x[3], x[4], x[5, 40], x[6, 40] = 40, -torch.inf, -torch.inf, 1e4 + x[4], torch.inf, torch.nan
         x = x.to(getattr(torch, dtype))
         (y,) = computed(case, (x,), config)
         assert not compare(case, (x,), y).reason, dtype
@@ -270,3 +271,17 @@ def test_a_warps_largest_value(bits, others):
         reduce = family("htile.reduce")
         emulated.launch(kernel, RowTileConfig(32, 4, 1, 32, 32), 1, reduce)
     assert set(map(str, found.values())) == {str(np.maximum(one, np.float32(others)))}
+
+
+@pytest.mark.parametrize("largest", [16.0, 95381.0, 3052192.0])
+@pytest.mark.parametrize("power", [0, 1, 40])
+def test_a_warps_sum_of_numbers_up_to_the_largest(largest, power):
+    numbers, found = np.float32(largest * np.random.default_rng(1).random(32) ** power), set()
+
+    def kernel(quick):
+        found.add(quick.total(numbers[emulated.here.thread], largest))
+
+    with emulated.family() as family:
+        emulated.launch(kernel, RowTileConfig(32, 4, 1, 32, 32), 1, family("htile.quick"))
+    (total,), exact = found, numbers.sum(dtype=np.float64)
+    assert abs(total - exact) <= exact * 2.0**-23 + largest * 2.0**-40

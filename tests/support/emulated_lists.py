@@ -1,6 +1,6 @@
 """What htile/lists.py has of the hardware, on a CPU: pairs of 16-bit floats are tuples, and other words integers."""
 
-from operator import or_
+from operator import add, or_
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def stand_in(lists, arch, here, exchange):
         sync_warp=lambda: exchange(0, lane()),
         vote_any_sync=lambda x: bool(exchange(x, max, WARP)),
         vote_ballot_sync=lambda x: exchange(int(x) << lane(), or_, WARP),
-        warp_redux_sync=lambda x, _: exchange(x, max, WARP),
+        warp_redux_sync=lambda x, kind: exchange(x, {"max": max, "add": add}[kind], WARP),
         atomic_or=atomic_or,
         popc=lambda x: x.bit_count(),
     )

@@ -224,7 +224,7 @@ def _arch():
         cluster_wait=lambda: here.cluster.wait_for(lambda: here.cluster.arrived == here.cluster.ctas * here.cluster.threads),
         griddepcontrol_launch_dependents=lambda: None,
         griddepcontrol_wait=lambda: None,
-        fmax=lambda a, b, nan=False: np.maximum(a, b),
+        fmax=lambda a, b, nan=False: np.maximum(a, b) if a == a and b == b else np.float32("nan"),  # without its sign
         rcp_approx=rcp_approx,
         fence_proxy=lambda *_, **__: None,
         cp_async_bulk_commit_group=lambda: None,
@@ -277,14 +277,15 @@ def family():
         ReductionOp=SimpleNamespace(MAX=np.maximum, ADD=lambda a, b: a + b),
     )
     vars(cutlass).update(Boolean=BOOLEAN, max=max, select_=lambda where, a, b: a if where else b)
-    modules = {"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu")}
-    with standing_in(modules):
+    with standing_in({"cutlass": cutlass, "cutlass.cute": cute, "cutlass.cute.nvgpu": Cutlass("cutlass.cute.nvgpu")}):
         copies = importlib.import_module(f"{PACKAGE}.htile.copy")
         copies.copy_async, copies.bulk_copy, copies.load_shared = copy_async, bulk_copy, load_shared
         copies.bulk_prefetch = bulk_prefetch
         copies.tiled_copy_2d, copies.l2_policy = Partition, str
         emulated_lists.stand_in(importlib.import_module(f"{PACKAGE}.htile.lists"), cute.arch, here, exchange)
-        importlib.import_module(f"{PACKAGE}.htile.reduce").store_shared_remote = store_shared_remote
+        reduce = importlib.import_module(f"{PACKAGE}.htile.reduce")
+        reduce.store_shared_remote, reduce.mapped = store_shared_remote, lambda *there: there
+        reduce.send = lambda there, x: store_shared_remote(there[0], x, *there[1:])
         importlib.import_module(f"{PACKAGE}.htile.packed").Stretch.write = write
         importlib.import_module(f"{PACKAGE}.htile.registers").peak = lambda vector: np.max(vector.load())
         yield lambda name: importlib.import_module(f"{PACKAGE}.{name}")

@@ -108,7 +108,9 @@ class Vectors:
 
 
 class Shared:
-    """A row that several threads of a CTA share, from `threads_per_row`."""
+    """A row that several threads of a CTA share, from `threads_per_row`; `quick` as in RowTileConfig."""
+
+    quick = False
 
     @property
     def warps_per_row(self) -> int:
@@ -138,6 +140,7 @@ class RowTileConfig(Vectors, Shared):
     beside           with "shared": how many of a thread's vectors stay in registers; its first never does
     resident         CTAs that a multiprocessor has room for, by which a thread's registers are limited; 0: no limit
     spread           clusters are few, and `spread_bytes` keep them apart
+    quick            latency counts: maxima and sums of softmax are found in fewer steps, of whole warps
 
     Raises ValueError for threads that are not whole warps, and for a cluster with an empty CTA.
     """
@@ -154,6 +157,7 @@ class RowTileConfig(Vectors, Shared):
     beside: int = 0
     resident: int = 0
     spread: bool = False
+    quick: bool = False
     from_ends, parts = False, 1  # whether CTAs take rows from both ends in turn; clusters of a row
 
     def __post_init__(self):

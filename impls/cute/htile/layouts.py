@@ -118,12 +118,13 @@ def choose_few(columns: int, itemsize: int, architecture: str = "sm_90", aligned
     """The layout for a few rows, of 16 KiB to 1 MiB each, which do not fill the GPU."""
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
     cluster = MAX_CLUSTER[architecture]
-    return replace(_clusters(whole, cluster, few_threads(whole.share(cluster), itemsize)), spread=True)
+    return replace(_clusters(whole, cluster, few_threads(whole.share(cluster), itemsize)), spread=True, quick=True)
 
 
 def few_threads(vectors: int, itemsize: int) -> int:
-    """How many threads take a CTA's vectors of a row."""
-    return next((threads for most, threads in FEW_ROWS_THREADS[itemsize] if vectors <= most), MOST_FEW_THREADS)
+    """How many threads take a CTA's vectors of a row: of FEW_ROWS_THREADS, those that the last turn needs."""
+    most = next((threads for most, threads in FEW_ROWS_THREADS[itemsize] if vectors <= most), MOST_FEW_THREADS)
+    return ceil_div(ceil_div(vectors, ceil_div(vectors, most)), WARP) * WARP
 
 
 def spread_bytes(clusters):

@@ -62,6 +62,11 @@ def lowered(base: Float32, dtype: type[cutlass.Numeric]) -> Float32:
     return base - LIFT if dtype is cutlass.BFloat16 else base
 
 
+def largest(dtype: type[cutlass.Numeric]) -> float:
+    """The most that an exponential over a lowered base can be."""
+    return math.exp(LIFT) if dtype is cutlass.BFloat16 else 1.0
+
+
 def normalised(x: cute.TensorSSA, base: Float32, scale: Float32, dtype: type[cutlass.Numeric]) -> cute.TensorSSA:
     """exp(x - base) · scale, down to the smallest results that `dtype` holds."""
     low = lowered(base, dtype)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from .config import LINE_WORDS, MAX_CLUSTER, RowTileConfig
 from .layouts import GROUPS_OF_16, few_threads
 
-MOST_VECTORS = 4096  # of a CTA; with more, rows over the whole GPU are as fast
+LEAST_VECTORS, MOST_VECTORS = 128, 4096  # of a CTA; with more, rows over the whole GPU are as fast
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def choose_parts(columns: int, itemsize: int, parts: int, architecture: str, ali
     whole = RowTileConfig(columns, itemsize, aligned=aligned)
     each = whole.share(parts * cluster)
     threads = few_threads(each, itemsize)
-    if parts == 1 or not threads <= each <= MOST_VECTORS:
+    if parts == 1 or not LEAST_VECTORS <= each <= MOST_VECTORS:
         return None
-    found = PartTileConfig(columns, itemsize, aligned=aligned, spread=True, parts=parts)
+    found = PartTileConfig(columns, itemsize, aligned=aligned, spread=True, quick=True, parts=parts)
     return replace(found, cluster=cluster, threads=threads, threads_per_row=threads)

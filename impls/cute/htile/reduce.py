@@ -27,7 +27,7 @@ class Reduction:
 
     def __init__(self, config: RowTileConfig, memory, stage: int, width: int):
         self.config, self.stage, self.width = config, stage, width
-        self.buffer = self.barriers = None
+        self.buffer = self.barriers = self.there = None
         if config.peers > 1:
             shape = (width, config.rows, (config.warps_per_row, config.cluster), stage)
             layout = cute.make_ordered_layout(shape, order=(0, 2, 1, 3))
@@ -47,6 +47,14 @@ class Reduction:
                     expected = self.config.peers * 4 * self.width
                     cute.arch.mbarrier_arrive_and_expect_tx(self.barriers + stage, expected)
             cute.arch.cluster_arrive_relaxed()
+        self.prepare()
+
+    def prepare(self):
+        """Where this lane sends its warp's values in the first exchange: found before they are there, and kept in registers."""
+        if self.config.quick and self.config.cluster > 1:
+            thread, rank = cute.arch.thread_idx()[0], cute.arch.block_idx_in_cluster()
+            target = self.buffer[None, 0, (thread // WARP, rank), 0]
+            self.there = mapped(target, self.barriers, thread % WARP)
 
     @cute.jit
     def exchange(self, values: tuple, stage: cutlass.Constexpr[int]):
@@ -75,8 +83,11 @@ class Reduction:
             if const_expr(is_first):
                 cute.arch.cluster_wait()
             if lane < config.cluster:
-                target = self.buffer[None, row, (slot, rank), stage]
-                store_shared_remote(target, values, self.barriers + stage, lane)
+                if const_expr(self.there is not None and is_first):
+                    send(self.there, values)
+                else:
+                    target = self.buffer[None, row, (slot, rank), stage]
+                    store_shared_remote(target, values, self.barriers + stage, lane)
 
     @cute.jit
     def receive(self, stage: int | Int32, phase: int | Int32 = 0):
@@ -103,8 +114,7 @@ class Reduction:
         row = cute.arch.thread_idx()[0] // self.config.threads_per_row
         lane = cute.arch.thread_idx()[0] % self.reach
         slots = cute.group_modes(self.buffer[which, row, None, stage], 0)
-        peers = const_expr(self.config.peers)
-        turns = const_expr(ceil_div(peers, self.reach))
+        peers, turns = const_expr(self.config.peers), const_expr(self.turns)
         mine = cute.make_rmem_tensor(turns, Float32)
         mine.fill(Float32(absent))
         for turn in cutlass.range_constexpr(turns):
@@ -124,6 +134,25 @@ class Reduction:
     def reach(self) -> int:
         """Threads over which a gathered value is spread: a power of two."""
         return min(WARP, power(self.config.peers))
+
+    @property
+    def turns(self) -> int:
+        """Slots that a thread gathers at most."""
+        return ceil_div(self.config.peers, self.reach)
+
+
+def mapped(target: cute.Tensor, barrier: cute.Pointer, rank: Int32) -> tuple[Int32, Int32]:
+    """The addresses of a place in shared memory and of an mbarrier, in CTA `rank` of the cluster."""
+    text = "mapa.shared::cluster.u32 {$w0}, {$r0}, {$r2}; mapa.shared::cluster.u32 {$w1}, {$r1}, {$r2};"
+    asked = [target.iterator.toint(), barrier.toint(), rank]
+    return cute.arch.inline_ptx(text, write_only_types=[Int32, Int32], read_only_args=asked)
+
+
+def send(there: tuple[Int32, Int32], values: tuple[Float32, ...]):
+    """`store_shared_remote` to `mapped` addresses, of 2 or 4 values."""
+    names = ", ".join(f"{{$r{i + 2}}}" for i in range(len(values)))
+    text = f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v{len(values)}.b32 [{{$r0}}], {{{names}}}, [{{$r1}}];"
+    cute.arch.inline_ptx(text, read_only_args=[*there, *(value.bitcast(Int32) for value in values)])
 
 
 def store_shared_remote(target: cute.Tensor, values: tuple[Float32, ...], barrier: cute.Pointer, rank: Int32):

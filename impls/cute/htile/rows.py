@@ -60,11 +60,11 @@ class RowContext:
         memory = cutlass.memory.SmemAllocator()
         self.tXsX = self._shared(memory, mX.element_type)
         self.extra_sX = [self._shared(memory, extra_dtype or mX.element_type) for _ in range(extra_smem_tensors)]
+        self.x = RowLoader(self, mX, self.tXsX)
         if not config.apart:
             senders = replace(config, threads=WARP, threads_per_row=WARP) if is_led else config
             self.reduction = Reduction(senders, memory, stage, width)
             self.reduction.open()
-        self.x = RowLoader(self, mX, self.tXsX)
 
     def _shift(self, matrix: cute.Tensor) -> Int32:
         """Elements between the last boundary and the first element of this thread's row."""

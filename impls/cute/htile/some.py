@@ -17,7 +17,7 @@ MOST_TURNS = 1.6  # with more, shared memory is faster, which has room for more 
 
 def choose_some(rows: int, columns: int, itemsize: int, processors: int, aligned: bool = True) -> RowTileConfig | None:
     """In registers; None for long rows, for many, and for those of one CTA."""
-    row_bytes, whole = columns * itemsize, RowTileConfig(columns, itemsize, aligned=aligned)
+    row_bytes, whole = columns * itemsize, RowTileConfig(columns, itemsize, aligned=aligned, quick=True)
     most = max(1, min(row_bytes // LEAST_SHARE_BYTES, MOST_CTAS * processors // rows, SAFE_CLUSTER))
     cluster = max(power(ceil_div(row_bytes, MOST_SHARE_BYTES)), 1 << most.bit_length() - 1)
     if row_bytes <= SINGLE_BYTES or cluster > MAX_CLUSTER["sm_90"]:

@@ -12,7 +12,6 @@ from cutlass import Float32, Int32, Int64, const_expr
 from ..htile.config import LINE_WORDS, WARP
 from ..htile.launch import announce, follow, launch_rows
 from ..htile.merges import Peaks
-from ..htile.online import merge
 from ..htile.pairs import number, peek, put
 from ..htile.parts import PartTileConfig
 from ..htile.rows import RowContext, RowStorer
@@ -45,7 +44,7 @@ class Softmax:
         row.request()
         row.wait()
         powers = Powers(context, row, top_of(context, row, True), out.dtype, False)
-        pair = merge(powers.base, powers.warp_total(), context.reduction, (Float32(tag), Float32(0.0)))
+        pair = powers.merged((Float32(tag), Float32(0.0)))
         parts.join(Int32(context.reduction.buffer[2, 0, (0, 0), 0]), *pair)
         powers.store(out, *parts.whole())
 

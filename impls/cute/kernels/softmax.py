@@ -6,10 +6,12 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, const_expr
 
+from ..htile import quick
 from ..htile.config import RowTileConfig
 from ..htile.launch import announce, follow, launch_rows
-from ..htile.online import exponential, fraction, lowered, merge, normalised, reaches_subnormals, reference
+from ..htile.online import exponential, fraction, largest, lowered, merge, normalised, reaches_subnormals, reference
 from ..htile.reduce import ADD, MAX, row_reduce, warp_reduce
+from ..htile.registers import peak
 from ..htile.rows import RowContext, RowLoader, RowStorer
 
 
@@ -44,7 +46,7 @@ def softmax(context: RowContext, row: RowLoader, out: RowStorer, online: cutlass
     """Write the softmax of a row that is there, from `row.values` and `row.again`; the sum of its exponentials."""
     powers = Powers(context, row, top_of(context, row, online), out.dtype, log)
     if const_expr(online):
-        base, total = merge(powers.base, powers.warp_total(), context.reduction)
+        base, total = powers.merged()
     else:
         base, total = powers.base, row_reduce(powers.total(), ADD, context.reduction, stage=1)
     powers.store(out, base, total)
@@ -52,12 +54,17 @@ def softmax(context: RowContext, row: RowLoader, out: RowStorer, online: cutlass
 
 
 @cute.jit
-def top_of(context: RowContext, row: RowLoader, of_warp: cutlass.Constexpr) -> Float32:
-    """The maximum of this warp's part of a row, or of the row."""
-    maximum = -Float32.inf
-    for turn in cutlass.range_constexpr(context.config.vectors_per_thread):
-        maximum = row.values(turn).reduce(MAX, maximum, 0)
-    return warp_reduce(maximum, MAX, context.config.group) if of_warp else row_reduce(maximum, MAX, context.reduction, stage=0)
+def top_of(context: RowContext, row: RowLoader, of_part: cutlass.Constexpr) -> Float32:
+    """The maximum of this warp's part of a row, with `quick` of this thread's, or of the row."""
+    maximum, config = -Float32.inf, context.config
+    for turn in cutlass.range_constexpr(config.vectors_per_thread):
+        if const_expr(config.quick):
+            maximum = cute.arch.fmax(maximum, peak(row.vector(turn)), nan=True)
+        else:
+            maximum = row.values(turn).reduce(MAX, maximum, 0)
+    if const_expr(not of_part):
+        return row_reduce(maximum, MAX, context.reduction, stage=0)
+    return maximum if const_expr(config.quick) else warp_reduce(maximum, MAX, config.group)
 
 
 class Powers:
@@ -66,11 +73,12 @@ class Powers:
     If the row is in registers, its exponentials replace it. If it is in shared memory or is read twice, they are
     computed twice: the registers that would hold them hold further CTAs. A logarithm needs them for the sum only.
 
-    base  this warp's reference, over which its part of the sum is
+    base  this warp's reference, with `quick` this thread's, over which its part of the sum is
     """
 
     def __init__(self, context: RowContext, row: RowLoader, maximum: Float32, dtype: type[cutlass.Numeric], log: bool):
         self.config, self.row, self.dtype, self.log = context.config, row, dtype, log
+        self.reduction = context.reduction
         self.kept = context.config.keep == "registers" and not log
         self.base = lowered(reference(maximum), dtype) if self.kept else reference(maximum)
         self.tile = context.make_fragment(Float32) if self.kept else None
@@ -87,8 +95,13 @@ class Powers:
                 self.tile.vector(turn).store(power)
         return total
 
-    def warp_total(self) -> Float32:
-        return warp_reduce(self.total(), ADD, self.config.group)
+    def merged(self, more: tuple = ()) -> tuple[Float32, Float32]:
+        """The row's base and sum, in one exchange; more: further values that go along."""
+        config, reduction = self.config, self.reduction
+        if config.quick:
+            most = config.vectors_per_thread * config.vector * (largest(self.dtype) if self.kept else 1.0)
+            return quick.merge(self.base, self.total(), reduction, most, more)
+        return merge(self.base, warp_reduce(self.total(), ADD, config.group), reduction, more)
 
     @cute.jit
     def store(self, out: RowStorer, base: Float32, total: Float32):
@@ -101,7 +114,7 @@ class Powers:
         """The factor of `normalised`, or what it subtracts, from the whole row's base and sum."""
         if self.log:
             return cute.math.log(total, fastmath=True)
-        apart = self.kept and self.config.peers > 1
+        apart = self.kept and (self.config.quick or self.config.peers > 1)
         return fraction(self.base, base, total) if apart else cute.arch.rcp_approx(total)
 
     def normalised(self, turn: int, base: Float32, scale: Float32) -> cute.TensorSSA:
