@@ -65,9 +65,13 @@ def test_scores_of_other_cases_are_not_joined():
     assert [len(series.x) for series in stretches] == [1, 1, 1]
 
 
-def test_values_of_a_redefined_operator_are_not_joined():
-    runs = [day(n, *(replace(r, operator_hash=text) for r in contest())) for n, text in enumerate("aab", start=1)]
-    (found,) = history.trace(runs, "*")
+REDEFINED = [replace(record, operator_hash="b") for record in contest()]
+WARMED = [replace(record, samples=(replace(record.samples[0], cache="warm"),)) for record in contest()]
+
+
+@pytest.mark.parametrize("other", [REDEFINED, WARMED])
+def test_values_of_another_question_are_not_joined(other):
+    (found,) = history.trace([day(1, *contest()), day(2, *contest()), day(3, *other)], "*")
     for line in (*found.scores, *found.cells):
         assert [point.question for point in line.points] == [0, 0, 1], line.of
     assert not found.steps

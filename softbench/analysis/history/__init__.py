@@ -2,7 +2,7 @@
 
 A cell is compared with the run of its last step, not with the previous run, so that a slow loss is found as soon as it shows.
 A score follows from all timed cases of a run, so scores over different cases are not joined, nor values of an operator with
-another file.
+another file, or with a cold and a warm L2 cache.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from softbench.analysis import compare, leaderboard
 from softbench.analysis.compare import Move, Pair, common
 from softbench.analysis.compare.surroundings import Change, changes
-from softbench.analysis.leaderboard import Board, CaseBoard
+from softbench.analysis.leaderboard import Board, CaseBoard, Cell
 from softbench.analysis.leaderboard.tiers import scored_of
 from softbench.model import Case, Passport, Run
 from softbench.records import comparable
@@ -101,11 +101,11 @@ def _history(runs: Sequence[Run], patterns: Sequence[str]) -> History:
 
 def _scores(boards: Sequence[Board]) -> Iterator[Line]:
     points: dict[tuple[str, str], list[Point]] = {}
-    questions: dict[frozenset[tuple[str, str]], int] = {}
+    questions: dict[frozenset[tuple[object, ...]], int] = {}
     for number, board in enumerate(boards):
         for standing in board.ranking:
             scored = scored_of(board, standing.operator)
-            asked = frozenset((case.case.id, case.participants[0].record.operator_hash) for case in scored)
+            asked = frozenset((case.case.id, *_question(*case.participants)) for case in scored)
             question = questions.setdefault(asked, len(questions))
             if standing.score is not None:
                 point = Point(number, standing.score, question)
@@ -115,15 +115,20 @@ def _scores(boards: Sequence[Board]) -> Iterator[Line]:
 
 def _cells(boards: Sequence[Board], patterns: Sequence[str]) -> Iterator[Line]:
     points: dict[tuple[str, str], list[Point]] = {}
-    questions: dict[str, int] = {}
+    questions: dict[tuple[object, ...], int] = {}
     for number, board in enumerate(boards):
         for case in board.timed:
             for name, cell in case.by_implementation.items():
                 chosen = any(fnmatchcase(f"{case.case.id}::{name}", pattern) for pattern in patterns)
                 if chosen and cell.percent_of_roof is not None and not cell.is_open:
-                    question = questions.setdefault(cell.record.operator_hash, len(questions))
+                    question = questions.setdefault(_question(cell), len(questions))
                     points.setdefault((case.case.id, name), []).append(Point(number, cell.percent_of_roof, question))
     yield from (Line(case, name, tuple(own)) for (case, name), own in points.items())
+
+
+def _question(*cells: Cell) -> tuple[object, ...]:
+    """What the name of their case does not say: its operator's file, and the L2 cache."""
+    return cells[0].record.operator_hash, any(cell.is_warm for cell in cells)
 
 
 def _steps(runs: Sequence[Run], boards: Sequence[Board]) -> Iterator[Step]:
