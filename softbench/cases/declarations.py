@@ -52,6 +52,9 @@ def _entries(folder: Path) -> list[Path]:
 
 def parse(path: Path, text: str) -> ast.Module:
     """A file's syntax. Raises NotPython with the line."""
+    if "." in path.stem:
+        remedy = f"rename it to {path.stem.replace('.', '_')}.py"
+        raise NotPython(f"{shown(path)}:1: Python imports no file with a second dot in its name; {remedy}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an invalid escape in an implementation is not ours to report

@@ -207,6 +207,11 @@ def test_a_mistake_names_file_line_and_remedy(tree, text, message):
     assert failure(tree({"impls/fam/a.py": text})) == f"impls/fam/a.py:{message}"
 
 
+def test_a_name_that_python_does_not_import(tree):
+    message = failure(tree({"impls/fam/a.v2.py": IMPORT}))
+    assert message == "impls/fam/a.v2.py:1: Python imports no file with a second dot in its name; rename it to a_v2.py"
+
+
 @over("text, why", [("(" * 100_000, r"\w"), ("\0", "source code")])
 def test_what_is_not_valid_python_says_why(tree, text, why):
     message = failure(tree({"impls/fam/a.py": "import softbench\n" + text}))
