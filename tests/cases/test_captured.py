@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.builders import ended, run, softmax_case, standing, timed, times
+from support.builders import CASE, ended, run, softmax_case, standing, timed, times
 from support.children import python
 from support.options import read
 
@@ -84,6 +84,9 @@ def test_on_a_full_disk_the_profile_is_printed(tmp_path, monkeypatch, capsys):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path, seen = tmp_path / "shapes.yaml", Seen()
+    with pytest.raises(InputError, match="nothing was captured"):
+        seen.write(path)
+    seen._calls[CASE] += 1
     path.write_text("the program's")
     with pytest.raises(InputError, match=r"File exists.*above"):
         capture._write(seen, path, "model")

@@ -13,6 +13,7 @@ from softbench.cases.operators import of_file
 from softbench.cases.operators.inputs import strides_of
 from softbench.cases.operators.vocabulary import ATTENTION_OPERATORS, parse_layout
 from softbench.model import Case, Tensor
+from softbench.texts import InputError
 
 Arguments = Mapping[str, Any]
 Params = tuple[tuple[str, int | float], ...]
@@ -108,7 +109,9 @@ class Seen:
         return "\n".join([*lines, *(f"# not here: {text}, {count} x" for text, count in self.others.items()), ""])
 
     def write(self, path: str | Path, name: str = "model") -> None:
-        """Write `profile` into a new file. Raises OSError, also if it exists."""
+        """Write `profile` into a new file. Raises OSError, also if it exists, and InputError without a case."""
+        if not self._calls:
+            raise InputError("nothing was captured, so nothing is written; docs/how-to.md says which calls count")
         with Path(path).open("x") as file:
             file.write(self.profile(name))
 
