@@ -1,6 +1,7 @@
 """`softbench.run`: a run as a function, for programs that try kernels."""
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -50,6 +51,8 @@ def run(
         words += [f"--softbench-{name}={value}" for name, value in given.items() if value is not None]
         try:
             return measuring.measure(words, project)
+        except measuring.RunRefused as error:
+            raise InputError(str(error) if isinstance(cases, str) else _by_case(str(error), cases)) from None
         except measuring.RunFailed as error:
             raise RuntimeError(str(error)) from None
 
@@ -92,3 +95,13 @@ def _profiles(cases: Sequence[Case], project: Path) -> str:
         profile["groups"].append(group)
     (project / "shapes.yaml").write_text(json.dumps({"profiles": made}))
     return ",".join(made)
+
+
+def _by_case(message: str, cases: Sequence[Case]) -> str:
+    """A mistake in what `_profiles` wrote names the case, not the file, which is gone."""
+
+    def case(found: re.Match[str]) -> str:
+        alike = [case for case in dict.fromkeys(cases) if case.timed == (found[1] == "timed")]
+        return f"cases[{cases.index(alike[int(found[2])])}]"
+
+    return re.sub(r"^shapes\.yaml:1: profiles\.(\w+)\.groups\[(\d+)\]", case, message)

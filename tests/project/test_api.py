@@ -1,6 +1,7 @@
 """`softbench.run` and `softbench.load`."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,8 @@ def test_only_what_is_named_runs_in_the_cases_given(tmp_path):
         (["empty"], [CASE], "these files declare no implementation"),
         (["torch_eager"], [], "no cases; give Case objects, or names of profiles"),
         (["torch_eager"], "publishd", "no profile 'publishd'; did you mean 'published'"),
-        (["torch_eager"], [Case("softmax", (4, 4), "float16", "float16", "sideways")], "unknown layout 'sideways'"),
+        (["torch_eager"], [CASE, replace(CASE, layout="sideways")], r"^cases\[1\]\.layout: unknown layout 'sideways'"),
+        (["torch_eager"], [CASE, replace(CASE, dtype="f1", timed=False)], r"^cases\[1\]\.dtype: 'f1' is not a dtype"),
         ("torch_eager", [CASE, CASE], ""),
     ],
 )
