@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 from support import compared
-from support.builders import CASE, GPU, ended, roof_of, timed, variant
+from support.builders import CASE, GPU, ended, roof_of, samples, timed, variant
 from support.grids import over
 
 from softbench.analysis import ledger
@@ -78,8 +78,9 @@ def test_a_leader_that_fails_now_leads_no_more():
     assert leads(first, failed)[-1] == ("b", 1)
 
 
-def test_scores_of_a_redefined_operator_are_not_joined():
-    runs = [kept(day, ("a", 5_000, {"operator_hash": text})) for day, text in enumerate("aab", start=1)]
+@pytest.mark.parametrize("other", [{"operator_hash": "b"}, {"samples": (replace(samples(5_000), cache="warm"),)}])
+def test_scores_of_another_question_are_not_joined(other):
+    runs = [kept(day, ("a", 5_000, changes)) for day, changes in enumerate(({}, {}, other), start=1)]
     scores = [line for n in (2, 3) for line in machines(runs[:n])[0].histories["softmax"].scores]
     assert [[point.run for point in line.points] for line in scores] == [[0, 1], [2]]
 

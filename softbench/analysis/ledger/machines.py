@@ -78,11 +78,13 @@ def _scores(runs: Sequence[tuple[Kept, list[Entry]]]) -> Iterator[Line]:
     """By dtypes: the geometric means of each implementation over the cases that all runs compared share."""
     by_dtype: dict[str, list[dict[str, dict[str, float]]]] = {}
     for at, (_, own) in enumerate(runs):
+        warm = {entry.id for entry in own if entry.warm}
         for entry in own:
             if entry.percent and entry.counts:
                 dtype = dtype_text(entry.case.dtype, entry.case.out_dtype)
                 cells = by_dtype.setdefault(dtype, [{} for _ in runs])[at]
-                question = f"{entry.id} {entry.operator_hash}"  # a redefined operator has other cases
+                # a redefined operator has other cases, and so has another L2 cache
+                question = f"{entry.id} {entry.operator_hash} {entry.id in warm}"
                 cells.setdefault(question, {})[entry.implementation] = entry.percent
     for dtype, asked in sorted(by_dtype.items()):
         shared, compared = fixed([set(own) for own in asked])
