@@ -100,8 +100,8 @@ def _profiles(cases: Sequence[Case], project: Path) -> str:
 def _by_case(message: str, cases: Sequence[Case]) -> str:
     """A mistake in what `_profiles` wrote names the case, not the file, which is gone."""
 
-    def case(found: re.Match[str]) -> str:
-        alike = [case for case in dict.fromkeys(cases) if case.timed == (found[1] == "timed")]
-        return f"cases[{cases.index(alike[int(found[2])])}]"
+    def place(group: re.Match[str]) -> str:
+        profile = [case for case in dict.fromkeys(cases) if case.timed == (group[1] == "timed")]
+        return f"cases[{cases.index(profile[int(group[2])])}]"
 
-    return re.sub(r"^shapes\.yaml:1: profiles\.(\w+)\.groups\[(\d+)\]", case, message)
+    return re.sub(r"^shapes\.yaml:1: profiles\.(\w+)\.groups\[(\d+)\]", place, message)
